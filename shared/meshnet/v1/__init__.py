@@ -1,0 +1,1 @@
+"""Generated protobuf types: the only definition of what crosses a process boundary."""
