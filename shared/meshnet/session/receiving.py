@@ -1,0 +1,161 @@
+"""The receiving end of an edge: checks, assembles and acknowledges frames.
+
+Invariants: a repeat is dropped, counted and acknowledged again, never delivered twice; a gap fails the session; never
+more than the granted window is held; a closed end holds nothing and delivers nothing.
+Source: docs/wire.md, Frames and Credits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from meshnet.frame import Ack, Frame, FrameAssembler, MessageError
+from meshnet.session.transitions import TRANSITIONS, Action, Arrival, ReceivingState
+
+if TYPE_CHECKING:
+    from meshnet.failure_codes import FailureCode
+    from meshnet.ids import Address
+    from meshnet.session.sending import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A whole frame for the engine; `ReceivingEdge.consume` frees its place in the window."""
+
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A part of a frame was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """Seen before and dropped; `ack` is to be sent again where there is one."""
+
+    ack: Ack | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """For no open session; dropped, counted and answered with `SessionGone(code)`."""
+
+    code: FailureCode
+
+
+Outcome: TypeAlias = Delivered | Pending | Repeated | Stray
+
+
+class ReceivingEdge:
+    """Checks, assembles and acknowledges the frames of one edge. Not thread-safe; owned by one reader."""
+
+    def __init__(self, address: Address, window: Window) -> None:
+        self._address = address
+        self._window = window
+        self._assembler = FrameAssembler()
+        self._unconsumed: deque[tuple[int, int]] = deque()
+        self._next_seq = 0
+        self._consumed_seq: int | None = None
+        self._is_closed = False
+        self.repeated_frames = 0
+
+    @property
+    def state(self) -> ReceivingState:
+        """Where this end stands."""
+        if self._is_closed:
+            return ReceivingState.CLOSED
+        return ReceivingState.EXPECTING if self._assembler.seq is None else ReceivingState.ASSEMBLING
+
+    @property
+    def held_bytes(self) -> int:
+        """Tensor bytes delivered and not consumed, or in assembly."""
+        return sum(size for _, size in self._unconsumed) + self._assembler.held_bytes
+
+    def receive(self, frame: Frame) -> Outcome:
+        """Take the next frame or part from the carrier.
+
+        Raises:
+            MessageError: the session failed and this end is closed; or, with `edge_not_permitted`, only the sender did.
+        """
+        cell = TRANSITIONS[self.state, self.classify(frame)]
+        match cell.action:
+            case Action.DELIVER:
+                return self._deliver(frame)
+            case Action.KEEP:
+                return self._keep(frame)
+            case Action.REPEAT:
+                self.repeated_frames += 1
+                return Repeated(self._last_ack())
+            case Action.STRAY:
+                return Stray(cell.code)
+            case Action.FAIL:
+                self.close()
+        raise MessageError(cell.code, f"frame {frame.seq} where {self._next_seq} is next", frame.address)
+
+    def classify(self, frame: Frame) -> Arrival:
+        """Say what `frame` is here; checks in the order of docs/wire.md. Changes nothing."""
+        key = self._address.key
+        if frame.session != key.session or frame.epoch > key.epoch:
+            return Arrival.STRANGER
+        if frame.epoch < key.epoch:
+            return Arrival.OLD_EPOCH
+        if frame.edge != self._address.edge:
+            return Arrival.FOREIGN_EDGE
+        index = 0 if frame.fragment is None else frame.fragment.index
+        if frame.seq < self._next_seq or (frame.fragment is not None and index < self._next_part(frame)):
+            return Arrival.REPEAT
+        if frame.seq > self._next_seq or index > self._next_part(frame):
+            return Arrival.GAP
+        return self._classify_size(frame)
+
+    def consume(self, seq: int) -> Ack | None:
+        """The engine has consumed everything up to `seq`: the ack to send, or None once closed.
+
+        Raises:
+            ValueError: `seq` was never delivered.
+        """
+        if self._is_closed:
+            return None
+        if seq >= self._next_seq:
+            raise ValueError(f"frame {seq} was never delivered")
+        while self._unconsumed and self._unconsumed[0][0] <= seq:
+            self._consumed_seq = self._unconsumed.popleft()[0]
+        return self._last_ack()
+
+    def close(self) -> None:
+        """Drop what is held; later frames are strays. Idempotent."""
+        self._is_closed = True
+        self._assembler.clear()
+        self._unconsumed.clear()
+
+    def _next_part(self, frame: Frame) -> int:
+        return self._assembler.next_index if self._assembler.seq == frame.seq else 0
+
+    def _classify_size(self, frame: Frame) -> Arrival:
+        size_bytes = frame.data_bytes if frame.fragment is None else frame.fragment.total_bytes
+        waiting_bytes = sum(size for _, size in self._unconsumed)
+        if size_bytes > self._window.tensor_bytes:
+            return Arrival.TOO_LARGE
+        over_bytes = waiting_bytes + size_bytes > self._window.tensor_bytes
+        if over_bytes or len(self._unconsumed) >= self._window.frames:
+            return Arrival.OVER_WINDOW
+        return Arrival.WHOLE if frame.fragment is None else Arrival.PART
+
+    def _deliver(self, frame: Frame) -> Delivered:
+        self._unconsumed.append((frame.seq, frame.data_bytes))
+        self._next_seq = frame.seq + 1
+        return Delivered(frame)
+
+    def _keep(self, part: Frame) -> Outcome:
+        try:
+            whole = self._assembler.add(part)
+        except MessageError:
+            self.close()
+            raise
+        return Pending() if whole is None else self._deliver(whole)
+
+    def _last_ack(self) -> Ack | None:
+        return None if self._consumed_seq is None else Ack(self._consumed_seq)

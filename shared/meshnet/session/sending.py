@@ -1,0 +1,98 @@
+"""The sending end of an edge: numbers frames and keeps them within the receiver's window.
+
+Invariants: `seq` is consecutive from 0; never more than the granted window is in flight; a closed end sends nothing.
+Source: docs/wire.md, Frames and Credits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from meshnet.failure_codes import FailureCode
+from meshnet.frame import MessageError
+
+if TYPE_CHECKING:
+    from meshnet.frame import Ack
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What may be in flight on an edge without an acknowledgement."""
+
+    frames: int
+    tensor_bytes: int
+
+
+class SendingEdge:
+    """Numbers frames and keeps them within the receiver's window. Not thread-safe; owned by one sender."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._unacknowledged: deque[tuple[int, int]] = deque()
+        self._in_flight_bytes = 0
+        self._next_seq = 0
+        self._is_closed = False
+
+    @property
+    def next_seq(self) -> int:
+        """Number of the next frame."""
+        return self._next_seq
+
+    @property
+    def in_flight_frames(self) -> int:
+        """Frames sent and not acknowledged."""
+        return len(self._unacknowledged)
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Tensor bytes sent and not acknowledged."""
+        return self._in_flight_bytes
+
+    def has_credit(self, tensor_bytes: int = 0) -> bool:
+        """Whether a whole frame of `tensor_bytes` may be sent now.
+
+        Raises:
+            ValueError: the frame is larger than the whole window, so no acknowledgement could ever free it.
+        """
+        if tensor_bytes > self._window.tensor_bytes:
+            raise ValueError(f"a frame of {tensor_bytes} bytes over a window of {self._window.tensor_bytes}")
+        fits = self._in_flight_bytes + tensor_bytes <= self._window.tensor_bytes
+        return not self._is_closed and fits and self.in_flight_frames < self._window.frames
+
+    def send(self, tensor_bytes: int = 0) -> int:
+        """Take the credit for one whole frame (all its parts) and return its `seq`.
+
+        Raises:
+            ValueError: there is no credit; ask `has_credit` first.
+        """
+        if not self.has_credit(tensor_bytes):
+            raise ValueError("no credit on this edge")
+        seq = self._next_seq
+        self._next_seq += 1
+        self._unacknowledged.append((seq, tensor_bytes))
+        self._in_flight_bytes += tensor_bytes
+        return seq
+
+    def acknowledge(self, ack: Ack) -> int:
+        """Free everything up to `ack.seq`; returns the number of frames freed (0 for a repeated ack).
+
+        Raises:
+            MessageError: `malformed`: the receiver acknowledges what was never sent.
+        """
+        if self._is_closed:
+            return 0
+        if ack.seq >= self._next_seq:
+            raise MessageError(FailureCode.MALFORMED, "an acknowledgement of what was never sent")
+        freed = 0
+        while self._unacknowledged and self._unacknowledged[0][0] <= ack.seq:
+            self._in_flight_bytes -= self._unacknowledged.popleft()[1]
+            freed += 1
+        return freed
+
+    def close(self) -> None:
+        """Give up: nothing more is sent and late acknowledgements are ignored. Idempotent."""
+        self._is_closed = True
+        self._unacknowledged.clear()
+        self._in_flight_bytes = 0

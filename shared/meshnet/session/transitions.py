@@ -1,0 +1,77 @@
+"""What a receiving end does with each kind of arrival in each of its states, as data.
+
+Invariant: every state x arrival has a cell; a closed end delivers nothing and fails nothing.
+Source: docs/wire.md, Frames.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from meshnet.failure_codes import FailureCode
+
+
+class ReceivingState(Enum):
+    """Where a receiving end stands."""
+
+    EXPECTING = auto()
+    ASSEMBLING = auto()
+    CLOSED = auto()
+
+
+class Arrival(Enum):
+    """What a frame is to a receiving end, in the order of the checks."""
+
+    STRANGER = auto()
+    OLD_EPOCH = auto()
+    FOREIGN_EDGE = auto()
+    REPEAT = auto()
+    GAP = auto()
+    TOO_LARGE = auto()
+    OVER_WINDOW = auto()
+    WHOLE = auto()
+    PART = auto()
+
+
+class Action(Enum):
+    """What is done with it."""
+
+    DELIVER = auto()
+    KEEP = auto()
+    REPEAT = auto()
+    STRAY = auto()
+    REFUSE = auto()  # the sender only; this session goes on
+    FAIL = auto()  # this session
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One cell: the action, and the code of a stray or a failure."""
+
+    action: Action
+    code: FailureCode = FailureCode.MALFORMED
+
+
+_S, _A, _C = ReceivingState, Arrival, FailureCode
+_LIVE: Final[dict[Arrival, Transition]] = {
+    _A.STRANGER: Transition(Action.STRAY, _C.UNKNOWN_SESSION),
+    _A.OLD_EPOCH: Transition(Action.STRAY, _C.OLD_EPOCH),
+    _A.FOREIGN_EDGE: Transition(Action.REFUSE, _C.EDGE_NOT_PERMITTED),
+    _A.REPEAT: Transition(Action.REPEAT),
+    _A.GAP: Transition(Action.FAIL, _C.SEQUENCE_GAP),
+    _A.TOO_LARGE: Transition(Action.FAIL, _C.MESSAGE_TOO_LARGE),
+    _A.OVER_WINDOW: Transition(Action.FAIL, _C.WINDOW_EXCEEDED),
+    _A.PART: Transition(Action.KEEP),
+}
+TRANSITIONS: Final[dict[tuple[ReceivingState, Arrival], Transition]] = {
+    **{(_S.EXPECTING, arrival): cell for arrival, cell in _LIVE.items()},
+    (_S.EXPECTING, _A.WHOLE): Transition(Action.DELIVER),
+    **{(_S.ASSEMBLING, arrival): cell for arrival, cell in _LIVE.items()},
+    # The frame in assembly has this seq already: one of the two is false.
+    (_S.ASSEMBLING, _A.WHOLE): Transition(Action.FAIL, _C.MALFORMED),
+    **{(_S.CLOSED, arrival): Transition(Action.STRAY, _C.UNKNOWN_SESSION) for arrival in Arrival},
+    (_S.CLOSED, _A.OLD_EPOCH): Transition(Action.STRAY, _C.OLD_EPOCH),
+    (_S.CLOSED, _A.FOREIGN_EDGE): Transition(Action.REFUSE, _C.EDGE_NOT_PERMITTED),
+}
