@@ -1,0 +1,41 @@
+"""What a request needs from a route.
+
+Invariant: pure values; the caller has already bounded them by the model's context.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+# Tokens that a plan is judged by where a request allows more: most answers end long before their limit.
+EXPECTED_TOKENS_MAX: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class RouteNeed:
+    """One request, as far as planning is concerned.
+
+    Attributes:
+        n_layers: of the whole model.
+        prompt_tokens: rows of prefill.
+        max_tokens: generated at most.
+        is_exact: bit-equal to the unsplit model, so all stages need one exact class.
+        excluded_node_ids: nodes that have just refused this request.
+    """
+
+    n_layers: int
+    prompt_tokens: int
+    max_tokens: int
+    is_exact: bool = False
+    excluded_node_ids: frozenset[str] = frozenset()
+
+    @property
+    def kv_cells(self) -> int:
+        """Rows that each stage has to reserve at admission. Source: protocol rules, 5."""
+        return self.prompt_tokens + self.max_tokens
+
+    @property
+    def expected_tokens(self) -> int:
+        """Decode steps that the plan is judged by."""
+        return min(self.max_tokens, EXPECTED_TOKENS_MAX)
