@@ -1,0 +1,112 @@
+"""Errors as the OpenAI API spells them, and the one table that translates ours.
+
+Invariants: `code` is the stable code of the error it came from; a stage is named where one failed; an error that is not
+in the table is shown by its class's default, never as a trace. Message texts come from us and hold no user text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from meshnet.errors import ArtifactError, LedgerError, MeshnetError, ProtocolError, RouteError
+
+INVALID_REQUEST: Final = "invalid_request_error"
+SERVER_ERROR: Final = "server_error"
+
+
+class RequestError(MeshnetError):
+    """A request that is answered by an error object and changes nothing.
+
+    Attributes:
+        status: HTTP status.
+        error_type: OpenAI's class of errors.
+        param: the parameter at fault, e.g. `messages[0].content`; None where none is.
+    """
+
+    def __init__(
+        self, code: str, message: str, *, status: int = 400, error_type: str = INVALID_REQUEST, param: str | None = None
+    ) -> None:
+        super().__init__(code, "Request refused", message)
+        self.status = status
+        self.error_type = error_type
+        self.param = param
+
+
+class ErrorObject(BaseModel):
+    """OpenAI's error object; `stage` is ours and names the failing stage of the route."""
+
+    model_config = ConfigDict(frozen=True)
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+    stage: int | None = None
+
+
+class ErrorBody(BaseModel):
+    """The JSON document of an error answer, and of an error event in a stream."""
+
+    model_config = ConfigDict(frozen=True)
+
+    error: ErrorObject
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorReply:
+    """An error ready to send."""
+
+    status: int
+    body: ErrorBody
+
+
+# Codes of route, ledger and engine errors that do not answer with their class's default status.
+STATUS_BY_CODE: Final[dict[str, tuple[int, str]]] = {
+    "insufficient_credit": (402, "insufficient_quota"),
+    "context_full": (400, INVALID_REQUEST),
+    "step_timeout": (504, SERVER_ERROR),
+    "idle": (504, SERVER_ERROR),
+    "routing_timeout": (504, SERVER_ERROR),
+    "prefill_timeout": (504, SERVER_ERROR),
+    "decode_timeout": (504, SERVER_ERROR),
+    "generation_timeout": (504, SERVER_ERROR),
+    "open_timeout": (504, SERVER_ERROR),
+}
+
+# The first class that matches decides.
+STATUS_BY_CLASS: Final[tuple[tuple[type[MeshnetError], int], ...]] = (
+    (RouteError, 503),
+    (ProtocolError, 503),
+    (LedgerError, 503),
+    (ArtifactError, 500),
+    (MeshnetError, 500),
+)
+
+
+def describe_error(error: MeshnetError) -> ErrorReply:
+    """Translate an error of ours into the reply that a client gets."""
+    stage = getattr(error, "stage", None)
+    return ErrorReply(
+        status=_status_and_type(error)[0],
+        body=ErrorBody(
+            error=ErrorObject(
+                message=error.message,
+                type=_status_and_type(error)[1],
+                param=error.param if isinstance(error, RequestError) else None,
+                code=error.code,
+                stage=stage if isinstance(stage, int) else None,
+            )
+        ),
+    )
+
+
+def _status_and_type(error: MeshnetError) -> tuple[int, str]:
+    if isinstance(error, RequestError):
+        return error.status, error.error_type
+    if error.code in STATUS_BY_CODE:
+        return STATUS_BY_CODE[error.code]
+    status = next(status for kind, status in STATUS_BY_CLASS if isinstance(error, kind))
+    return status, SERVER_ERROR

@@ -1,0 +1,153 @@
+"""The OpenAI API's response objects, field for field.
+
+Invariants: only fields that were set are sent, so that `null` and absent stay different as clients expect; every number
+is finite. Field order is the order of OpenAI's own answers.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from meshnet.openai.telemetry import Telemetry
+
+
+class ResponsePart(BaseModel):
+    """Base of everything that is sent."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def to_json(self) -> str:
+        """One line of JSON with the fields that were set."""
+        return self.model_dump_json(exclude_unset=True)
+
+
+class PromptTokensDetails(ResponsePart):
+    """Of the prompt's tokens."""
+
+    cached_tokens: int
+    audio_tokens: int
+
+
+class CompletionTokensDetails(ResponsePart):
+    """Of the completion's tokens."""
+
+    reasoning_tokens: int
+    audio_tokens: int
+    accepted_prediction_tokens: int
+    rejected_prediction_tokens: int
+
+
+class UsageObject(ResponsePart):
+    """Token counts of one answer."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails
+
+
+class TopLogprob(ResponsePart):
+    """An alternative at one position."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class TokenLogprob(ResponsePart):
+    """One token of the answer; `bytes` are its exact bytes, `token` a readable form."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+    top_logprobs: list[TopLogprob]
+
+
+class ChatLogprobs(ResponsePart):
+    """Log probabilities of a chat choice."""
+
+    content: list[TokenLogprob]
+    refusal: None = None
+
+
+class CompletionLogprobs(ResponsePart):
+    """Log probabilities of a text choice: parallel lists, one entry a token."""
+
+    tokens: list[str]
+    token_logprobs: list[float]
+    top_logprobs: list[dict[str, float]]
+    text_offset: list[int]
+
+
+class ChatDelta(ResponsePart):
+    """What a chunk adds to the message."""
+
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+    refusal: None = None
+
+
+class ChatChunkChoice(ResponsePart):
+    """The choice of a chunk."""
+
+    index: int
+    delta: ChatDelta
+    logprobs: ChatLogprobs | None
+    finish_reason: str | None
+
+
+class AssistantMessage(ResponsePart):
+    """The whole answer of a chat completion."""
+
+    role: Literal["assistant"]
+    content: str
+    refusal: None
+
+
+class ChatChoice(ResponsePart):
+    """The choice of a chat completion."""
+
+    index: int
+    message: AssistantMessage
+    logprobs: ChatLogprobs | None
+    finish_reason: str
+
+
+class TextChoice(ResponsePart):
+    """The choice of a text completion, or of one of its chunks."""
+
+    index: int
+    text: str
+    logprobs: CompletionLogprobs | None
+    finish_reason: str | None
+
+
+class ResponseObject(ResponsePart):
+    """An answer or one chunk of it. `choices` is empty on chunks that carry usage or telemetry alone."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[ChatChunkChoice] | list[ChatChoice] | list[TextChoice]
+    usage: UsageObject | None = None
+    telemetry: Telemetry | None = None
+
+
+class ModelObject(ResponsePart):
+    """One model of the list."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
+class ModelList(ResponsePart):
+    """The models that may be asked for."""
+
+    object: Literal["list"]
+    data: list[ModelObject]
