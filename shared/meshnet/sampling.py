@@ -1,0 +1,151 @@
+"""The last step of a generation: from raw logits to one token id, equal on every machine.
+
+Invariants: double precision throughout, sums in the order written down; the draw is keyed by (seed, position, choice)
+and nothing else, so any position can be drawn again. Source: docs/wire.md, Sampling.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from meshnet.frame import TokenLogprob
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Philox4x32 with 10 rounds. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011), Random123.
+_PHILOX_ROUNDS: Final = 10
+_PHILOX_MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
+_PHILOX_WEYL: Final = (0x9E3779B9, 0xBB67AE85)
+_MASK_32: Final = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingTerms:
+    """How tokens are drawn; fields as `Sampling` in `session.proto`."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int = 0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    logprobs: bool = False
+    top_logprobs: int = 0
+    choice: int = 0
+
+
+def philox4x32(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Four 32-bit words for a 128-bit counter and a 64-bit key (as 32-bit words)."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(_PHILOX_ROUNDS):
+        product0, product1 = _PHILOX_MULTIPLIERS[0] * c0, _PHILOX_MULTIPLIERS[1] * c2
+        c0, c1, c2, c3 = (
+            (product1 >> 32) ^ c1 ^ k0,
+            product1 & _MASK_32,
+            (product0 >> 32) ^ c3 ^ k1,
+            product0 & _MASK_32,
+        )
+        k0, k1 = (k0 + _PHILOX_WEYL[0]) & _MASK_32, (k1 + _PHILOX_WEYL[1]) & _MASK_32
+    return c0, c1, c2, c3
+
+
+def draw_uniform(seed: int, position: int, choice: int) -> float:
+    """The number in [0, 1) that decides the token at `position`; 53 random bits."""
+    counter = (position & _MASK_32, position >> 32, choice, 0)
+    r0, r1, _, _ = philox4x32(counter, (seed & _MASK_32, seed >> 32))
+    return float((r0 << 32 | r1) >> 11) * 2.0**-53
+
+
+def sample(logits: Sequence[float], terms: SamplingTerms, counts: Mapping[int, int], position: int) -> int:
+    """Draw the token id of `position`.
+
+    Args:
+        logits: raw, one a vocabulary entry.
+        terms: the session's.
+        counts: how often each token was generated so far, committed ones included, the prompt not.
+        position: of the token that is drawn.
+
+    Raises:
+        ValueError: a logit or what the terms make of it is not finite.
+    """
+    penalised = _penalise(logits, terms, counts)
+    if terms.temperature == 0:
+        return max(range(len(penalised)), key=lambda token: (penalised[token], -token))
+    weights = _candidate_weights([value / terms.temperature for value in penalised], terms)
+    target = draw_uniform(terms.seed, position, terms.choice) * _total([weight for _, weight in weights])
+    running = 0.0
+    for token, weight in weights:
+        running += weight
+        if running > target:
+            return token
+    return weights[-1][0]
+
+
+def log_probability(logits: Sequence[float], token_id: int) -> float:
+    """Natural log-softmax of the raw logits at `token_id`."""
+    return logits[token_id] - _log_sum_exp(logits)
+
+
+def top_log_probabilities(logits: Sequence[float], count: int) -> tuple[TokenLogprob, ...]:
+    """The `count` most probable tokens, most probable first, ties by the smaller id."""
+    log_total = _log_sum_exp(logits)
+    order = sorted(range(len(logits)), key=lambda token: (-logits[token], token))
+    return tuple(TokenLogprob(token, logits[token] - log_total) for token in order[:count])
+
+
+def _penalise(logits: Sequence[float], terms: SamplingTerms, counts: Mapping[int, int]) -> list[float]:
+    penalised = [float(value) for value in logits]
+    for token, bias in terms.logit_bias.items():
+        penalised[token] += bias
+    for token, count in counts.items():
+        penalised[token] -= terms.frequency_penalty * count
+        penalised[token] -= terms.presence_penalty if count > 0 else 0.0
+    if not all(math.isfinite(value) for value in penalised):
+        raise ValueError("a logit is not finite")
+    return penalised
+
+
+def _candidate_weights(scaled: Sequence[float], terms: SamplingTerms) -> list[tuple[int, float]]:
+    """What is left after top_k, top_p and min_p: (token, weight) by ascending id."""
+    largest = max(scaled)
+    if not math.isfinite(largest) or not math.isfinite(min(scaled)):
+        raise ValueError("a logit over the temperature is not finite")
+    order = sorted(range(len(scaled)), key=lambda token: (-scaled[token], token))
+    if terms.top_k > 0:
+        order = order[: terms.top_k]
+    kept = [(token, math.exp(scaled[token] - largest)) for token in order]
+    if terms.top_p < 1:
+        kept = _shortest_prefix(kept, terms.top_p)
+    if terms.min_p > 0:
+        kept = [(token, weight) for token, weight in kept if weight >= terms.min_p]
+    return sorted(kept)
+
+
+def _shortest_prefix(kept: list[tuple[int, float]], top_p: float) -> list[tuple[int, float]]:
+    """The shortest non-empty prefix that holds at least `top_p` of the whole weight."""
+    threshold = top_p * _total([weight for _, weight in kept])
+    running = 0.0
+    for length, (_, weight) in enumerate(kept, start=1):
+        running += weight
+        if running >= threshold:
+            return kept[:length]
+    return kept
+
+
+def _log_sum_exp(logits: Sequence[float]) -> float:
+    largest = max(logits)
+    return largest + math.log(_total([math.exp(value - largest) for value in logits]))
+
+
+def _total(values: Sequence[float]) -> float:
+    """Sum in order, rounding each step: `sum` compensates from Python 3.12 on, other languages do not."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
