@@ -1,0 +1,106 @@
+"""What members of a session exchange through the relay: addressed payloads, several to a message.
+
+Invariants: pure. A packet read here names a session, two different stages and a known kind, and its payload is not
+empty; what the payload says is the receiver's business. A batch never exceeds the message limit. Source: relay.proto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from meshnet.constants import SESSION_ID_BYTES
+from meshnet.failure_codes import FailureCode
+from meshnet.frame.refusal import require
+from meshnet.ids import SessionKey, is_stage
+from meshnet.v1 import relay_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# What a packet costs in a message beside its payload, at most: 16 session bytes, varints, tags and lengths.
+PACKET_OVERHEAD_BYTES: Final = 64
+
+
+class PacketKind(IntEnum):
+    """What a payload is; the relay checks it against the ticket without parsing the payload."""
+
+    FRAME = 1
+    CONTROL = 2
+    TOKEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """One payload from one stage of a session to another. `from_stage` is the sender, also of an ack."""
+
+    key: SessionKey
+    from_stage: int
+    to_stage: int
+    kind: PacketKind
+    payload: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """Upper bound of what the packet takes in a message."""
+        return len(self.payload) + PACKET_OVERHEAD_BYTES
+
+
+def read_packet(message: relay_pb2.Packet) -> Packet:
+    """Check a decoded packet and freeze it.
+
+    Raises:
+        MessageError: `malformed`, without an address: the sender is distrusted as a whole.
+    """
+    key = read_session_key(message.session, message.epoch)
+    stages = is_stage(message.from_stage) and is_stage(message.to_stage) and message.from_stage != message.to_stage
+    require(stages, FailureCode.MALFORMED, "a packet between no two stages", None)
+    require(int(message.kind) in set(PacketKind), FailureCode.MALFORMED, "a packet of no known kind", None)
+    require(bool(message.payload), FailureCode.MALFORMED, "an empty packet", None)
+    return Packet(key, message.from_stage, message.to_stage, PacketKind(message.kind), message.payload)
+
+
+def read_session_key(session: bytes, epoch: int) -> SessionKey:
+    """Check what names a session in a relay message.
+
+    Raises:
+        MessageError: `malformed`, without an address.
+    """
+    named = len(session) == SESSION_ID_BYTES and epoch >= 1
+    require(named, FailureCode.MALFORMED, "no session of 16 bytes and an epoch from 1", None)
+    return SessionKey(session, epoch)
+
+
+def write_batch(packets: Iterable[Packet]) -> relay_pb2.PacketBatch:
+    """Build the message of some packets, in order."""
+    return relay_pb2.PacketBatch(
+        packets=[
+            relay_pb2.Packet(
+                session=packet.key.session,
+                epoch=packet.key.epoch,
+                from_stage=packet.from_stage,
+                to_stage=packet.to_stage,
+                kind=relay_pb2.PacketKind.Name(packet.kind),
+                payload=packet.payload,
+            )
+            for packet in packets
+        ]
+    )
+
+
+def split_batches(packets: Iterable[Packet], limit_bytes: int) -> Iterator[list[Packet]]:
+    """Cut a run of packets into batches whose messages stay within `limit_bytes`; order is kept.
+
+    A packet that is too large by itself travels alone; its receiver refuses it.
+    """
+    batch: list[Packet] = []
+    batch_bytes = 0
+    for packet in packets:
+        if batch and batch_bytes + packet.size_bytes > limit_bytes:
+            yield batch
+            batch, batch_bytes = [], 0
+        batch.append(packet)
+        batch_bytes += packet.size_bytes
+    if batch:
+        yield batch
