@@ -1,0 +1,162 @@
+"""What every vocabulary does, and the rules that hold for all of them.
+
+Invariants: see the package. Subclasses supply tokenising of one span and the bytes of one token; the order of checks,
+sentinels and the beginning-of-sequence token are decided here, once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.openai.utf8 import Utf8Decoder
+from meshnet.vocab.control_text import ControlSpellings, Sentinels, Span
+from meshnet.vocab.errors import VocabularyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from meshnet.openai.specification import ChatMessage
+    from meshnet.vocab.chat_template import ChatTemplate
+
+__all__ = ["PROMPT_BYTES_MAX", "IncrementalDecoder", "RenderContext", "Traits", "Vocabulary", "VocabularyError"]
+
+# UTF-8 bytes of a prompt before it is tokenised, and of a rendered conversation. Tokenisers are not linear.
+PROMPT_BYTES_MAX: Final = 2 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RenderContext:
+    """What rendering a conversation needs from outside.
+
+    Attributes:
+        now: local time, for templates that state the date.
+        nonce: ASCII letters and digits that the user cannot guess, fresh for every request.
+    """
+
+    now: datetime
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """Facts about a vocabulary.
+
+    Attributes:
+        size: token ids are 0 to size - 1.
+        context_length: positions that the model was made for, or that the site offers.
+        end_tokens: ids that end a generation, ascending.
+        bos_token: id that must stand first; None where the model wants none.
+    """
+
+    size: int
+    context_length: int
+    end_tokens: tuple[int, ...]
+    bos_token: int | None
+
+
+class Vocabulary(ABC):
+    """One model's vocabulary. Immutable after construction; usable from several threads at once."""
+
+    def __init__(self, traits: Traits, *, template: ChatTemplate | None, control_spellings: Iterable[str]) -> None:
+        self.traits = traits
+        self._template = template
+        self._spellings = ControlSpellings(control_spellings)
+
+    @property
+    def size(self) -> int:
+        """Number of token ids."""
+        return self.traits.size
+
+    @property
+    def context_length(self) -> int:
+        """Positions of a sequence, prompt and completion together."""
+        return self.traits.context_length
+
+    @property
+    def end_tokens(self) -> tuple[int, ...]:
+        """Ids that end a generation."""
+        return self.traits.end_tokens
+
+    def tokenise_chat(self, messages: Sequence[ChatMessage], context: RenderContext) -> list[int]:
+        """Render a conversation with the model's template and tokenise it.
+
+        Raises:
+            VocabularyError: `prompt_too_large`, `template_missing` or `template_refused`.
+        """
+        if self._template is None:
+            raise VocabularyError("template_missing", "No chat template", "This model has no chat template.")
+        _check_size(message.content for message in messages)
+        sentinels = Sentinels(self._spellings, context.nonce)
+        protected = [{"role": str(message.role), "content": sentinels.protect(message.content)} for message in messages]
+        rendered = self._template.render(protected, now=context.now)
+        _check_size([rendered])
+        return self._with_bos(self._tokenise_spans(sentinels.restore(rendered)))
+
+    def tokenise_text(self, text: str) -> list[int]:
+        """Tokenise text as it stands; nothing in it is a control token.
+
+        Raises:
+            VocabularyError: `prompt_too_large`.
+        """
+        _check_size([text])
+        return self._with_bos(self._tokenise_spans([Span(text, is_plain=True)]))
+
+    def decoder(self) -> IncrementalDecoder:
+        """A decoder for one generation's tokens."""
+        return IncrementalDecoder(self)
+
+    @abstractmethod
+    def piece(self, token_id: int) -> bytes:
+        """The bytes of one token as they appear in text; control tokens have none.
+
+        Raises:
+            VocabularyError: `bad_token_id`; the id is out of the vocabulary.
+        """
+
+    @abstractmethod
+    def _tokenise(self, text: str, *, parse_special: bool, continues: bool) -> list[int]:
+        """Tokenise one span without adding anything.
+
+        Args:
+            text: not empty.
+            parse_special: spellings of control tokens become control tokens.
+            continues: the span follows another one of the same text.
+        """
+
+    def _tokenise_spans(self, spans: Sequence[Span]) -> list[int]:
+        token_ids: list[int] = []
+        for index, span in enumerate(spans):
+            if span.text:
+                token_ids += self._tokenise(span.text, parse_special=not span.is_plain, continues=index > 0)
+        return token_ids
+
+    def _with_bos(self, token_ids: list[int]) -> list[int]:
+        """Put the beginning-of-sequence token first, unless the template already did."""
+        bos = self.traits.bos_token
+        return token_ids if bos is None or token_ids[:1] == [bos] else [bos, *token_ids]
+
+
+class IncrementalDecoder:
+    """Tokens of one generation to text, complete characters only."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._utf8 = Utf8Decoder()
+
+    def push(self, token_id: int) -> str:
+        """Take one token; return the characters that are complete now."""
+        return self._utf8.push(self._vocabulary.piece(token_id))
+
+    def finish(self) -> str:
+        """Return what an incomplete character at the end decodes to."""
+        return self._utf8.finish()
+
+
+def _check_size(texts: Iterable[str]) -> None:
+    size_bytes = sum(len(text.encode()) for text in texts)
+    if size_bytes > PROMPT_BYTES_MAX:
+        message = f"The prompt has {size_bytes} bytes; at most {PROMPT_BYTES_MAX} are taken."
+        raise VocabularyError("prompt_too_large", "Prompt too large", message)
