@@ -1,0 +1,23 @@
+"""Strict reading of GGUF headers, whose bytes are untrusted.
+
+Invariant: a wrong file is an `ArtifactError` whose code says what is wrong with it, never another exception.
+"""
+
+from meshnet.artifact.gguf.digest import artifact_digest, combined_digest, file_digest
+from meshnet.artifact.gguf.header import GgufHeader, layer_of, read_header
+from meshnet.artifact.gguf.part import GgufPart, GgufTensor
+from meshnet.artifact.gguf.reader import MetadataValue
+from meshnet.artifact.gguf.vocabulary import write_vocab_only
+
+__all__ = [
+    "GgufHeader",
+    "GgufPart",
+    "GgufTensor",
+    "MetadataValue",
+    "artifact_digest",
+    "combined_digest",
+    "file_digest",
+    "layer_of",
+    "read_header",
+    "write_vocab_only",
+]

@@ -1,0 +1,52 @@
+"""What a header may hold at most, and how a file is refused.
+
+Invariant: every count and length is compared with its limit, and with the bytes that are left, before memory is taken.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from meshnet.errors import ArtifactError
+
+MAX_KEYS: Final = 65_536
+MAX_TENSORS: Final = 131_072
+MAX_PARTS: Final = 4_096
+MAX_KEY_BYTES: Final = 65_535
+MAX_STRING_BYTES: Final = 16 * 1024 * 1024
+MAX_ARRAY_ELEMENTS: Final = 8 * 1024 * 1024
+MAX_HEADER_BYTES: Final = 512 * 1024 * 1024
+MAX_DIMENSIONS: Final = 4
+# ggml keeps 64 bytes with a terminator. Source: ggml.h, GGML_MAX_NAME.
+MAX_TENSOR_NAME_BYTES: Final = 63
+MAX_TENSOR_BYTES: Final = 1 << 48
+MAX_ALIGNMENT_BYTES: Final = 1 << 20
+MAX_LAYERS: Final = 4_096
+
+TITLES: Final[dict[str, str]] = {
+    "unreadable": "File cannot be read",
+    "not_gguf": "Not a GGUF file",
+    "unsupported_version": "GGUF version not supported",
+    "truncated": "File is incomplete",
+    "limit_exceeded": "File is beyond all limits",
+    "bad_metadata": "Bad metadata",
+    "bad_tensor": "Bad tensor",
+    "unsupported_tensor_type": "Tensor type not supported",
+    "not_first_part": "Not the first part",
+    "missing_part": "A part is missing",
+}
+
+
+def refused(code: str, message: str) -> ArtifactError:
+    """The error for a file that is refused with one of the codes in `TITLES`."""
+    return ArtifactError(code, TITLES[code], message)
+
+
+def require(condition: bool, code: str, message: str) -> None:
+    """Refuse the file unless `condition` holds.
+
+    Raises:
+        ArtifactError: `condition` is false.
+    """
+    if not condition:
+        raise refused(code, message)

@@ -1,0 +1,153 @@
+"""One GGUF file: its metadata and its tensors' places.
+
+Invariants: every tensor's bytes lie inside the file, aligned, overlapping no other's; keys and names are unique.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from meshnet.artifact.gguf.limits import (
+    MAX_ALIGNMENT_BYTES,
+    MAX_DIMENSIONS,
+    MAX_KEY_BYTES,
+    MAX_KEYS,
+    MAX_TENSOR_BYTES,
+    MAX_TENSOR_NAME_BYTES,
+    MAX_TENSORS,
+    refused,
+    require,
+)
+from meshnet.artifact.gguf.reader import HeaderReader
+from meshnet.artifact.gguf.tensor_types import TENSOR_TYPES, TensorType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from meshnet.artifact.gguf.reader import MetadataValue
+
+MAGIC: Final = b"GGUF"
+SUPPORTED_VERSIONS: Final = (2, 3)
+DEFAULT_ALIGNMENT_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class GgufTensor:
+    """Where a tensor lies.
+
+    Attributes:
+        shape: in ggml's order, the contiguous dimension first.
+        offset_bytes: from the beginning of its file.
+    """
+
+    name: str
+    type: TensorType
+    shape: tuple[int, ...]
+    offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyExtent:
+    """Where one metadata entry's bytes lie in the file, key included."""
+
+    key: str
+    begin_bytes: int
+    end_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GgufPart:
+    """One file."""
+
+    path: Path
+    version: int
+    file_bytes: int
+    data_offset_bytes: int
+    metadata: Mapping[str, MetadataValue]
+    key_extents: tuple[KeyExtent, ...]
+    tensors: tuple[GgufTensor, ...]
+
+
+def read_part(path: Path) -> GgufPart:
+    """Read and check one file's header.
+
+    Raises:
+        ArtifactError: with one of the codes of `limits.TITLES`.
+    """
+    try:
+        file_bytes = path.stat().st_size
+        with path.open("rb") as file:
+            return _read(path, HeaderReader(file, file_bytes), file_bytes)
+    except OSError as error:
+        raise refused("unreadable", f"{path.name}: {error.strerror}") from error
+
+
+def _read(path: Path, reader: HeaderReader, file_bytes: int) -> GgufPart:
+    require(file_bytes >= len(MAGIC) and reader.take(len(MAGIC)) == MAGIC, "not_gguf", f"{path.name} is no GGUF file")
+    version = reader.u32()
+    require(version in SUPPORTED_VERSIONS, "unsupported_version", f"version {version}")
+    n_tensors, n_keys = reader.u64(), reader.u64()
+    require(n_tensors <= MAX_TENSORS, "limit_exceeded", f"{n_tensors} tensors")
+    require(n_keys <= MAX_KEYS, "limit_exceeded", f"{n_keys} metadata keys")
+    metadata, extents = _read_metadata(reader, n_keys)
+    relative = [_read_tensor(reader) for _ in range(n_tensors)]
+    alignment_bytes = _alignment_bytes(metadata)
+    data_offset_bytes = -(-reader.offset_bytes // alignment_bytes) * alignment_bytes
+    tensors = tuple(_placed(tensor, data_offset_bytes, alignment_bytes, file_bytes) for tensor in relative)
+    _check_overlap(tensors)
+    return GgufPart(path, version, file_bytes, data_offset_bytes, metadata, extents, tensors)
+
+
+def _read_metadata(reader: HeaderReader, n_keys: int) -> tuple[dict[str, MetadataValue], tuple[KeyExtent, ...]]:
+    metadata: dict[str, MetadataValue] = {}
+    extents: list[KeyExtent] = []
+    for _ in range(n_keys):
+        begin_bytes = reader.offset_bytes
+        key = reader.string(MAX_KEY_BYTES)
+        require(bool(key) and key not in metadata, "bad_metadata", "a key is empty or twice there")
+        metadata[key] = reader.value()
+        extents.append(KeyExtent(key, begin_bytes, reader.offset_bytes))
+    return metadata, tuple(extents)
+
+
+def _read_tensor(reader: HeaderReader) -> GgufTensor:
+    """A tensor's entry, its offset still relative to the data section."""
+    name = reader.string(MAX_TENSOR_NAME_BYTES)
+    n_dimensions = reader.u32()
+    require(bool(name) and 1 <= n_dimensions <= MAX_DIMENSIONS, "bad_tensor", f"{n_dimensions} dimensions")
+    shape = tuple(reader.u64() for _ in range(n_dimensions))
+    type_number = reader.u32()
+    tensor_type = TENSOR_TYPES.get(type_number)
+    if tensor_type is None:
+        raise refused("unsupported_tensor_type", f"type {type_number}")
+    whole_blocks = all(length >= 1 for length in shape) and shape[0] % tensor_type.block_elements == 0
+    require(whole_blocks, "bad_tensor", "a dimension is zero or holds no whole blocks")
+    size_bytes = math.prod(shape) // tensor_type.block_elements * tensor_type.block_bytes
+    require(size_bytes <= MAX_TENSOR_BYTES, "limit_exceeded", "a tensor larger than any file")
+    return GgufTensor(name, tensor_type, shape, reader.u64(), size_bytes)
+
+
+def _alignment_bytes(metadata: Mapping[str, MetadataValue]) -> int:
+    value = metadata.get("general.alignment", DEFAULT_ALIGNMENT_BYTES)
+    if not isinstance(value, int) or not 1 <= value <= MAX_ALIGNMENT_BYTES or value & (value - 1):
+        raise refused("bad_metadata", "the alignment is no power of two")
+    return value
+
+
+def _placed(tensor: GgufTensor, data_offset_bytes: int, alignment_bytes: int, file_bytes: int) -> GgufTensor:
+    require(tensor.offset_bytes % alignment_bytes == 0, "bad_tensor", "a tensor is not aligned")
+    offset_bytes = data_offset_bytes + tensor.offset_bytes
+    require(offset_bytes + tensor.size_bytes <= file_bytes, "truncated", "a tensor reaches beyond the file's end")
+    return GgufTensor(tensor.name, tensor.type, tensor.shape, offset_bytes, tensor.size_bytes)
+
+
+def _check_overlap(tensors: tuple[GgufTensor, ...]) -> None:
+    ordered = sorted(tensors, key=lambda tensor: tensor.offset_bytes)
+    for before, after in pairwise(ordered):
+        apart = before.offset_bytes + before.size_bytes <= after.offset_bytes
+        require(apart, "bad_tensor", "two tensors overlap")
