@@ -1,0 +1,50 @@
+"""The one exception tree of Meshnet.
+
+Invariant: the subclass decides what the catcher does; `code` is stable and machine-readable, `title` and `message` are
+for people. Each edge (OpenAI JSON, WebSocket close, gRPC status, tray text) translates in one table of its own.
+"""
+
+from __future__ import annotations
+
+
+class MeshnetError(Exception):
+    """Root of every error that Meshnet raises on purpose.
+
+    Attributes:
+        code: stable snake_case identifier, safe to show and to compare.
+        title: a few words for a heading.
+        message: one or two sentences that say what happened and what to do; never prompts, keys or activations.
+    """
+
+    def __init__(self, code: str, title: str, message: str) -> None:
+        super().__init__(code, title, message)
+        self.code = code
+        self.title = title
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class ProtocolError(MeshnetError):
+    """The other side broke the protocol: close what it broke and distrust it."""
+
+
+class ArtifactError(MeshnetError):
+    """Bytes of a model are wrong: never retry the same bytes."""
+
+
+class TransferError(MeshnetError):
+    """Bytes did not arrive: retry elsewhere."""
+
+
+class RouteError(MeshnetError):
+    """A route cannot be had or is lost: plan again or fail the generation."""
+
+
+class WorkerError(MeshnetError):
+    """The native worker failed: its restart policy decides."""
+
+
+class LedgerError(MeshnetError):
+    """A booking was refused: nothing was booked."""

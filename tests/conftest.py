@@ -1,0 +1,77 @@
+"""What every test shares: the shared libraries of the native build, and the rule that skips can be forbidden."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+ROOT = Path(__file__).resolve().parents[1]
+NATIVE_BIN = ROOT / "build/native/cpu/bin"
+
+# The bindings read this when they are imported; they come without a library of their own.
+if (NATIVE_BIN / "libllama.so").exists():
+    os.environ.setdefault("LLAMA_CPP_LIB_PATH", str(NATIVE_BIN))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="a skipped test fails the run (make test, CI)")
+
+
+def _reason_not_to_run(item: pytest.Item) -> str | None:
+    if item.get_closest_marker("native") and not (NATIVE_BIN / "meshnet-worker").exists():
+        return "no native build: run `make native`"
+    if item.get_closest_marker("llama"):
+        if importlib.util.find_spec("llama_cpp") is None:
+            return "no llama-cpp-python: run `make bootstrap`"
+        if "LLAMA_CPP_LIB_PATH" not in os.environ:
+            return "no shared libllama: run `make native`"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        reason = _reason_not_to_run(item)
+        if reason is not None:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _forbid(report: pytest.TestReport | pytest.CollectReport, config: pytest.Config) -> None:
+    # An expected failure is reported as skipped too, with `wasxfail`; that one did run.
+    if report.outcome == "skipped" and not hasattr(report, "wasxfail") and config.getoption("--no-skips"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and --no-skips allows none: {report.longrepr}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _forbid(report, item.config)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _forbid(report, collector.config)
+    return report
+
+
+@pytest.fixture
+def worker_program() -> Path:
+    """The built worker; tests that use it carry the marker `native`."""
+    return NATIVE_BIN / "meshnet-worker"
+
+
+@pytest.fixture
+def python_program() -> str:
+    return sys.executable

@@ -1,0 +1,57 @@
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from meshnet import __version__, cli
+from meshnet.errors import RouteError
+
+GROUP = cli.COMMAND_GROUP
+
+
+def echo(arguments):
+    print(" ".join(arguments))
+    return 7
+
+
+def failing(arguments):
+    raise RouteError("no_route", "No route", "Nobody serves this model.")
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    targets = {"echo": echo, "failing": failing}
+    monkeypatch.setattr(EntryPoint, "load", lambda self: targets[self.name])
+    return {name: EntryPoint(name, "tests:unused", GROUP) for name in targets}
+
+
+def test_runs_a_command_with_the_remaining_arguments_and_returns_its_status(commands, capsys):
+    assert cli.run(["echo", "--site", "URL"], commands) == 7
+    assert capsys.readouterr().out == "--site URL\n"
+
+
+def test_an_error_of_ours_is_one_line_and_a_status(commands, capsys):
+    assert cli.run(["failing"], commands) == cli.EXIT_FAILED
+    assert capsys.readouterr().err == "meshnet: No route: Nobody serves this model. [no_route]\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["--nonsense"], [""]])
+def test_a_wrong_command_line_is_told_with_the_usage(arguments, commands, capsys):
+    assert cli.run(arguments, commands) == cli.EXIT_USAGE
+    assert "commands: echo, failing" in capsys.readouterr().err
+
+
+def test_version_and_help(commands, capsys):
+    assert cli.run(["--version"], {}) == 0
+    assert cli.run(["--help"], {}) == 0
+    assert f"meshnet {__version__}\n" in capsys.readouterr().out
+
+
+def test_a_missing_extra_names_the_module(capsys):
+    point = EntryPoint("tray", "no_such_module_of_ours:main", GROUP)
+    assert cli.run(["tray"], {"tray": point}) == cli.EXIT_FAILED
+    assert "no_such_module_of_ours" in capsys.readouterr().err
+
+
+def test_installed_commands_are_sorted():
+    names = list(cli.installed_commands())
+    assert names == sorted(names)
