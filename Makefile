@@ -1,0 +1,41 @@
+# Everything generated lies in build/ and .venv/. `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv/bin/python
+PRESET ?= cpu
+
+.DEFAULT_GOAL := help
+.PHONY: help bootstrap native asan proto proto-check lint format test patches-verify clean
+
+help: ## show this list
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
+
+bootstrap: ## set up system packages, .venv, llama.cpp's source and bindings (at once when up to date)
+	@$(PYTHON) packaging/bootstrap.py
+
+native: bootstrap ## build libllama and meshnet-worker into build/native/$(PRESET)/bin
+	@$(VENV) native/tools/build.py $(PRESET)
+
+asan: bootstrap ## build our own sources with sanitizers and run their native tests
+	@$(VENV) native/tools/build.py cpu-asan
+	@.venv/bin/ctest --test-dir build/native/cpu-asan --timeout 300 --output-on-failure
+
+proto: bootstrap ## regenerate Python code from shared/meshnet/v1/*.proto
+	@$(VENV) packaging/protobuf_code.py generate
+
+proto-check: bootstrap ## fail when the generated Python code is not what the protos give
+	@$(VENV) packaging/protobuf_code.py check
+
+lint: bootstrap ## ruff, mypy, import-linter, clang-format
+	@$(VENV) packaging/lint.py
+
+format: bootstrap ## format Python and C++
+	@$(VENV) packaging/lint.py --fix
+
+test: bootstrap ## build what is missing and run everything; the last line is JSON
+	@$(VENV) packaging/run_tests.py
+
+patches-verify: bootstrap ## rebuild the patched llama.cpp source from the archive and compare digests
+	@$(VENV) native/tools/llama_source.py verify
+
+clean: ## remove everything generated except downloads
+	rm -rf .venv build/native build/llama.cpp build/llama.cpp.stamp build/bootstrap.stamp build/prefix build/reports

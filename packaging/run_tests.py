@@ -1,0 +1,116 @@
+"""Build what is missing and run everything: Python, native, end to end. `make test`.
+
+Writes JUnit files to build/reports and ends with one JSON line of counts. No skip is allowed. Exit status 1 when
+anything failed, or when the Python or the native part ran no test: a run that tests nothing is not a success.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).resolve().parents[1]
+REPORTS = ROOT / "build/reports"
+# A whole part may take this long before it is ended as hung.
+_PART_TIMEOUT_S = 2400
+_PYTEST_NOTHING_COLLECTED = 5
+
+
+@dataclass
+class Counts:
+    """Tests that ran, by part, and what became of all of them."""
+
+    python: int = 0
+    native: int = 0
+    e2e: int = 0
+    skipped: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """What one JUnit file says. `ran` does not count skipped tests."""
+
+    ran: int
+    skipped: int
+    failed: int
+
+
+def read_junit(path: Path) -> PartResult:
+    """Count the test cases of a JUnit file; a missing file is a failure: the part died before it could write."""
+    if not path.is_file():
+        return PartResult(ran=0, skipped=0, failed=1)
+    cases = list(ET.parse(path).getroot().iter("testcase"))  # noqa: S314 - written by our own run
+    skipped = sum(1 for case in cases if case.find("skipped") is not None)
+    failed = sum(1 for case in cases if case.find("failure") is not None or case.find("error") is not None)
+    return PartResult(ran=len(cases) - skipped, skipped=skipped, failed=failed)
+
+
+def exit_status(counts: Counts) -> int:
+    """Return 1 for any failure or skip, or where nothing was tested."""
+    return 1 if counts.failed or counts.skipped or not counts.python or not counts.native else 0
+
+
+def _run(command: list[str]) -> int:
+    print("+ " + " ".join(command), flush=True)
+    try:
+        return subprocess.run(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=_PART_TIMEOUT_S, check=False
+        ).returncode
+    except subprocess.TimeoutExpired:
+        print(f"test: ended after {_PART_TIMEOUT_S} s", file=sys.stderr)
+        return 1
+
+
+def _part(command: list[str], report: Path, *, may_be_empty: bool = False) -> PartResult:
+    report.unlink(missing_ok=True)
+    status = _run(command)
+    if may_be_empty and status == _PYTEST_NOTHING_COLLECTED:
+        return PartResult(ran=0, skipped=0, failed=0)
+    result = read_junit(report)
+    # A failure that no test case shows (collection, a crash while closing) still counts as one.
+    return PartResult(result.ran, result.skipped, max(result.failed, 1)) if status else result
+
+
+def _pytest(selection: str, report: Path) -> list[str]:
+    return [sys.executable, "-m", "pytest", "--no-skips", "-m", selection, f"--junitxml={report}"]
+
+
+def _ctest(report: Path) -> list[str]:
+    beside = Path(sys.executable).with_name("ctest")
+    program = str(beside) if beside.exists() else "ctest"
+    jobs = str(len(os.sched_getaffinity(0)))
+    directory = ["--test-dir", "build/native/cpu", "--timeout", "300"]
+    return [program, *directory, "--output-on-failure", "-j", jobs, "--output-junit", str(report)]
+
+
+def run_everything() -> Counts:
+    """Build and run all parts in order; a failed build fails the run and the Python part still runs."""
+    counts = Counts()
+    if _run([sys.executable, "native/tools/build.py", "cpu"]):
+        counts.failed += 1
+    python = _part(_pytest("not e2e", REPORTS / "python.xml"), REPORTS / "python.xml")
+    native = _part(_ctest(REPORTS / "native.xml"), REPORTS / "native.xml")
+    e2e = _part(_pytest("e2e", REPORTS / "e2e.xml"), REPORTS / "e2e.xml", may_be_empty=True)
+    counts.python, counts.native, counts.e2e = python.ran, native.ran, e2e.ran
+    for part in (python, native, e2e):
+        counts.skipped += part.skipped
+        counts.failed += part.failed
+    return counts
+
+
+def main() -> int:
+    """Run everything and print the line of counts last."""
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    counts = run_everything()
+    print(json.dumps(asdict(counts)), flush=True)
+    return exit_status(counts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
