@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # What a packet costs in a message beside its payload, at most: 16 session bytes, varints, tags and lengths.
 PACKET_OVERHEAD_BYTES: Final = 64
 
+# What a packet costs in a queue beside its payload: the objects that hold it. Counted against windows, or a window of
+# megabytes filled with packets of one byte would take gigabytes.
+PACKET_HELD_BYTES: Final = 256
+
 
 class PacketKind(IntEnum):
     """What a payload is; the relay checks it against the ticket without parsing the payload."""
@@ -45,6 +49,11 @@ class Packet:
     def size_bytes(self) -> int:
         """Upper bound of what the packet takes in a message."""
         return len(self.payload) + PACKET_OVERHEAD_BYTES
+
+    @property
+    def held_bytes(self) -> int:
+        """What the packet takes while it waits in a queue."""
+        return len(self.payload) + PACKET_HELD_BYTES
 
 
 def read_packet(message: relay_pb2.Packet) -> Packet:

@@ -137,6 +137,21 @@ def verify_ticket(
     return ticket
 
 
+def claimed_place(data: bytes) -> tuple[SessionKey, int] | None:
+    """The session and stage that a signed ticket claims, only good to address an answer: nothing is verified.
+
+    None where the bytes name none.
+    """
+    if len(data) > MAX_TICKET_BYTES:
+        return None
+    try:
+        body = relay_pb2.Ticket.FromString(relay_pb2.SignedTicket.FromString(data).ticket)
+    except DecodeError:
+        return None
+    is_named = len(body.session) == SESSION_ID_BYTES and body.epoch >= 1
+    return (SessionKey(body.session, body.epoch), body.stage) if is_named else None
+
+
 def _read_ticket(data: bytes) -> Ticket:
     try:
         body = relay_pb2.Ticket.FromString(data)

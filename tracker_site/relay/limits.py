@@ -1,0 +1,38 @@
+"""What the relay grants at most, in one place, each with its unit.
+
+Invariant: with these numbers the memory of a member who reads nothing is bounded: its granted windows, the answers that
+wait for it, one message being written and the socket's buffers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from meshnet.constants import MAX_MESSAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class RelayLimits:
+    """Limits of one relay process.
+
+    Attributes:
+        message_max_bytes: a WebSocket message, in either direction.
+        members_max: open connections.
+        bindings_max: of one member. The site's own member has one per running generation.
+        granted_max_bytes: sum of the windows of all lanes that lead to one member.
+        control_window_bytes: acks, progress and closes waiting on one lane, beside its window.
+        answers_max: the relay's own messages (bound, refused, lost) waiting for one member.
+        proof_timeout_s: from the challenge to the proof.
+        keepalive_s: between pings, and how long a pong may take.
+        write_stall_s: a single message that takes longer to write loses its member.
+    """
+
+    message_max_bytes: int = MAX_MESSAGE_BYTES
+    members_max: int = 20_000
+    bindings_max: int = 4_096
+    granted_max_bytes: int = 512 * 1024 * 1024
+    control_window_bytes: int = 32 * 1024
+    answers_max: int = 8_192
+    proof_timeout_s: float = 5.0
+    keepalive_s: float = 20.0
+    write_stall_s: float = 15.0

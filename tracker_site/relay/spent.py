@@ -1,0 +1,32 @@
+"""Tickets that have had their use.
+
+Invariant: an id is remembered until its ticket could no longer bind anyway, so the memory is bounded by the rate at
+which the site mints tickets.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+
+class SpentTickets:
+    """Ids of tickets that must not bind again."""
+
+    def __init__(self) -> None:
+        self._ids: set[bytes] = set()
+        self._expiries: list[tuple[float, bytes]] = []
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(self, ticket_id: bytes, bind_before_unix_s: float) -> None:
+        """Remember a ticket until its time to bind is over. Idempotent."""
+        if ticket_id not in self._ids:
+            self._ids.add(ticket_id)
+            heapq.heappush(self._expiries, (bind_before_unix_s, ticket_id))
+
+    def contains(self, ticket_id: bytes, now_unix_s: float) -> bool:
+        """Whether the ticket has had its use; forgets those whose time is over."""
+        while self._expiries and self._expiries[0][0] <= now_unix_s:
+            self._ids.discard(heapq.heappop(self._expiries)[1])
+        return ticket_id in self._ids
