@@ -1,0 +1,154 @@
+"""The relay's sockets: WebSocket messages to and from `flow.py`, which decides everything.
+
+Invariants: one task reads a member and one writes to it, so that nobody's reading waits for anybody's writing; what is
+not yet written waits in the flow, within its bounds. Every task ends with its connection. Payloads are not logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import time
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from itertools import count
+from typing import TYPE_CHECKING
+
+from websockets.asyncio.server import serve
+from websockets.exceptions import ConnectionClosed
+
+from meshnet.member_events import RelayCode
+from tracker_site.relay.flow import Now
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from websockets.asyncio.server import Server, ServerConnection
+    from websockets.http11 import Request, Response
+
+    from tracker_site.relay.flow import RelayFlow
+    from tracker_site.relay.limits import RelayLimits
+
+DATA_PATH = "/data"
+HEALTH_PATH = "/health"
+# RFC 6455, 7.4.1: policy violation.
+_CLOSE_POLICY = 1008
+_TICK_S = 0.5
+
+log = logging.getLogger(__name__)
+
+
+class RelayServer:
+    """Serves one flow. All methods run on one event loop."""
+
+    def __init__(self, flow: RelayFlow, limits: RelayLimits) -> None:
+        self._flow = flow
+        self._limits = limits
+        self._ids = count()
+        self._wakeups: dict[int, asyncio.Event] = {}
+
+    @asynccontextmanager
+    async def serving(self, host: str, port: int) -> AsyncIterator[Server]:
+        """Listen while the context is open; closes every connection at its end. Port 0 picks a free one."""
+        limits = self._limits
+        async with (
+            serve(
+                self._member,
+                host,
+                port,
+                process_request=self._route,
+                compression=None,
+                # Twice the limit: a message somewhat too large gets a typed refusal, a huge one is never read.
+                max_size=2 * limits.message_max_bytes,
+                ping_interval=limits.keepalive_s,
+                ping_timeout=limits.keepalive_s,
+                server_header=None,
+            ) as server,
+            asyncio.TaskGroup() as tasks,
+        ):
+            ticker = tasks.create_task(self._tick_forever())
+            try:
+                yield server
+            finally:
+                ticker.cancel()
+
+    def _route(self, connection: ServerConnection, request: Request) -> Response | None:
+        if request.path == DATA_PATH:
+            return None
+        if request.path == HEALTH_PATH:
+            counts = self._flow.counts
+            body = {
+                "members": self._flow.members,
+                "sessions": self._flow.sessions,
+                "packets_forwarded": counts.packets_forwarded,
+                "bytes_forwarded": counts.bytes_forwarded,
+                "packets_refused": counts.packets_refused,
+                "binds_refused": counts.binds_refused,
+                "sessions_ended": counts.sessions_ended,
+                "members_dismissed": counts.members_dismissed,
+            }
+            return connection.respond(HTTPStatus.OK, json.dumps(body) + "\n")
+        return connection.respond(HTTPStatus.NOT_FOUND, f"The relay answers on {DATA_PATH}.\n")
+
+    async def _member(self, connection: ServerConnection) -> None:
+        member_id = next(self._ids)
+        wakeup = self._wakeups[member_id] = asyncio.Event()
+        self._flow.connect(member_id, secrets.token_bytes(32), _now())
+        self._wake_writers()
+        writer = asyncio.create_task(self._write(member_id, connection, wakeup))
+        try:
+            await self._read(member_id, connection)
+        finally:
+            del self._wakeups[member_id]
+            self._flow.disconnect(member_id)
+            self._wake_writers()
+            writer.cancel()
+            await asyncio.wait([writer])
+
+    async def _read(self, member_id: int, connection: ServerConnection) -> None:
+        try:
+            async for message in connection:
+                # Text is no message of ours: as undecodable as any other garbage.
+                data = message if isinstance(message, bytes) else b""
+                self._flow.receive(member_id, data, _now())
+                self._wake_writers()
+        except ConnectionClosed as closed:
+            log.info("member %d left without a goodbye (%s)", member_id, closed.code)
+
+    async def _write(self, member_id: int, connection: ServerConnection, wakeup: asyncio.Event) -> None:
+        try:
+            while not self._flow.is_dismissed(member_id):
+                await wakeup.wait()
+                wakeup.clear()
+                await self._drain(member_id, connection)
+            await connection.close(_CLOSE_POLICY, "dismissed")
+        except ConnectionClosed:
+            return  # the reader notices too, and ends the member
+        except TimeoutError:
+            log.warning("member %d does not read: dropped", member_id)
+            self._flow.dismiss(member_id, RelayCode.TOO_SLOW, "A message could not be written in time.")
+            self._wake_writers()
+            connection.transport.abort()
+
+    async def _drain(self, member_id: int, connection: ServerConnection) -> None:
+        while (data := self._flow.take(member_id)) is not None:
+            async with asyncio.timeout(self._limits.write_stall_s):
+                await connection.send(data)
+
+    def _wake_writers(self) -> None:
+        for member_id in self._flow.woken():
+            wakeup = self._wakeups.get(member_id)
+            if wakeup is not None:
+                wakeup.set()
+
+    async def _tick_forever(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._flow.tick(_now())
+            self._wake_writers()
+
+
+def _now() -> Now:
+    return Now(time.monotonic(), time.time())
