@@ -20,15 +20,17 @@ if(EXISTS "${MESHNET_PREFIX}/usr")
   list(JOIN prefix_folders ":" MESHNET_PREFIX_LIBRARY_PATH)
 endif()
 
-foreach(name grpc++ grpc gpr protobuf)
+# ssl and crypto: the same libraries that gRPC uses, for the worker's certificate and digests.
+foreach(name grpc++ grpc gpr protobuf ssl crypto)
   find_library(MESHNET_LIBRARY_${name} ${name} REQUIRED)
   target_link_libraries(meshnet_dependencies INTERFACE "${MESHNET_LIBRARY_${name}}")
 endforeach()
 find_path(MESHNET_GRPC_INCLUDE grpcpp/grpcpp.h REQUIRED)
 find_path(MESHNET_PROTOBUF_INCLUDE google/protobuf/message.h REQUIRED)
+find_path(MESHNET_OPENSSL_INCLUDE openssl/ssl.h REQUIRED)
 find_path(MESHNET_JSON_INCLUDE nlohmann/json.hpp REQUIRED)
 target_include_directories(meshnet_dependencies SYSTEM INTERFACE
-  "${MESHNET_GRPC_INCLUDE}" "${MESHNET_PROTOBUF_INCLUDE}" "${MESHNET_JSON_INCLUDE}")
+  "${MESHNET_GRPC_INCLUDE}" "${MESHNET_PROTOBUF_INCLUDE}" "${MESHNET_OPENSSL_INCLUDE}" "${MESHNET_JSON_INCLUDE}")
 
 find_program(MESHNET_PROTOC protoc REQUIRED)
 find_program(MESHNET_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)

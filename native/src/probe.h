@@ -1,0 +1,17 @@
+// The health probe: rows of the caller's through the loaded shard in a sequence of their own.
+#ifndef MESHNET_PROBE_H_
+#define MESHNET_PROBE_H_
+
+#include "meshnet/v1/worker.pb.h"
+#include "shard_engine.h"
+#include "status.h"
+
+namespace meshnet {
+
+// Compute thread only. The sequence is free and is closed again. Outputs: hidden rows, or on the tail "logits" of every
+// row; with their SHA-256.
+Result<v1::ProbeReply> RunProbe(ShardEngine* engine, SequenceId sequence, const v1::ProbeRequest& request);
+
+}  // namespace meshnet
+
+#endif  // MESHNET_PROBE_H_

@@ -1,0 +1,84 @@
+// One stage's part in one Route Session: its edges, the rows that wait for the engine, and on the tail its generation.
+// Not thread-safe: guarded by the lock of the StageMachine that holds it. `sampler` alone belongs to the compute
+// thread. Shared ownership, because a step may still hold a session that was closed meanwhile.
+#ifndef MESHNET_SESSION_H_
+#define MESHNET_SESSION_H_
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "edge.h"
+#include "generation.h"
+#include "identity.h"
+#include "meshnet/v1/frame.pb.h"
+#include "sampler.h"
+#include "session_terms.h"
+#include "shard_engine.h"
+
+namespace meshnet {
+
+// A whole frame that waits for the engine.
+struct PendingRows {
+  v1::Frame frame;
+  TimePoint received_at;
+};
+
+// A drawn token that waits for the token window or the ring's credit.
+struct HeldToken {
+  std::uint32_t token_id = 0;
+  std::uint64_t position = 0;
+};
+
+class Session {
+ public:
+  Session(SessionTerms terms, SequenceId sequence, const ShardFacts& facts, TimePoint now);
+
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const SessionTerms& terms() const { return terms_; }
+  SequenceId sequence() const { return sequence_; }
+
+  // Checks a whole frame against the contract, the route and this stage's length, in the order of docs/wire.md after
+  // the sequence, and queues it. A failure ends the session.
+  Status Queue(v1::Frame&& frame, TimePoint now);
+
+  // Bytes of the hidden rows that the frame in front will give; 0 on the tail.
+  std::uint64_t OutputBytes() const;
+
+  // Whether the frame in front may run now: it exists, no step has the session, the next stage has credit.
+  bool IsReady() const;
+
+  // The rows in front take part in a step from now on.
+  PendingRows TakeFront();
+
+  bool is_open = true;
+  bool in_step = false;
+  std::deque<PendingRows> pending;
+  std::map<Edge, ReceivingEdge> receiving;
+  std::optional<SendingEdge> downstream;  // none on the tail
+  std::optional<SendingEdge> ring;        // tail of a route of several stages
+  std::optional<Generation> generation;   // tail
+  std::optional<HeldToken> held_token;    // tail
+  std::optional<Sampler> sampler;         // tail; compute thread only
+  std::uint64_t length = 0;               // rows that the engine has computed
+  bool prompt_done = false;               // the prompt's last chunk was queued
+  TimePoint heard_at;
+
+ private:
+  Status CheckRoute(const v1::Frame& frame) const;
+  Status CheckPrompt(const v1::Frame& frame) const;
+  Status CheckContract(const v1::Frame& frame) const;
+  Status CheckPosition(const v1::Frame& frame) const;
+
+  const SessionTerms terms_;
+  const SequenceId sequence_;
+  const ShardFacts& facts_;
+  std::uint64_t queued_length_ = 0;  // length once everything pending is computed
+};
+
+}  // namespace meshnet
+
+#endif  // MESHNET_SESSION_H_

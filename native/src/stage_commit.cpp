@@ -1,0 +1,205 @@
+// What a step takes and gives: the compute side of StageMachine.
+#include <algorithm>
+
+#include "stage_machine.h"
+
+namespace meshnet {
+namespace {
+
+std::uint32_t Microseconds(TimePoint::duration duration) {
+  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
+}
+
+// What remains of a step's time after this stage; 0 stands for no limit.
+std::uint32_t RemainingBudget(std::uint32_t budget_ms, TimePoint::duration residence) {
+  if (budget_ms == 0) return 0;
+  const auto spent_ms = std::chrono::duration_cast<std::chrono::milliseconds>(residence).count();
+  return spent_ms >= budget_ms ? 1 : budget_ms - static_cast<std::uint32_t>(spent_ms);
+}
+
+void AddResidence(const StepItem& item, std::uint32_t stage,
+                  google::protobuf::RepeatedPtrField<v1::StageResidence>* residence) {
+  *residence = item.rows.frame.residence();
+  v1::StageResidence* own = residence->Add();
+  own->set_stage(stage);
+  own->set_queue_us(Microseconds(item.taken_at - item.rows.received_at));
+  own->set_compute_us(item.compute_us);
+  own->set_codec_us(item.codec_us);
+}
+
+}  // namespace
+
+std::vector<StepItem> StageMachine::TakeStep(TimePoint now) {
+  std::vector<StepItem> items;
+  for (const SessionPointer& session : queue_.Pick(facts_)) {
+    const PendingRows& front = session->pending.front();
+    const std::uint32_t budget_ms = front.frame.budget_ms();
+    if (budget_ms > 0 && now - front.received_at >= std::chrono::milliseconds(budget_ms)) {
+      Fail(session, {Code::kStepTimeout, "the step's time was spent waiting"}, session->terms().stage, now);
+      continue;
+    }
+    StepItem item;
+    item.session = session;
+    item.rows = session->TakeFront();
+    item.taken_at = now;
+    items.push_back(std::move(item));
+  }
+  step_at_ = now;
+  return items;
+}
+
+void StageMachine::CommitStep(std::vector<StepItem>&& items, TimePoint now) {
+  if (items.empty()) return;
+  ++counters_.steps;
+  counters_.compute_us += items.front().compute_us;
+  for (StepItem& item : items) {
+    counters_.rows += item.rows.frame.rows();
+    item.session->in_step = false;
+    // Closed while it was computed: the outcome is dropped, the engine order to close is queued.
+    if (item.session->is_open) CommitItem(&item, now);
+  }
+}
+
+void StageMachine::CommitItem(StepItem* item, TimePoint now) {
+  const SessionPointer& session = item->session;
+  const v1::Frame& frame = item->rows.frame;
+  const Edge edge{frame.from_stage(), frame.to_stage()};
+  session->heard_at = now;
+  if (!item->status.ok()) {
+    Fail(session, item->status, session->terms().stage, now);
+    return;
+  }
+  session->length = frame.position() + frame.rows();
+  const std::uint64_t seq = frame.seq();
+  // Rows before acknowledgements: the next stage waits for them.
+  if (session->terms().is_tail()) {
+    CommitToken(session, item, now);
+  } else {
+    SendDownstream(session, item, now);
+  }
+  if (!session->is_open) return;
+  const auto receiving = session->receiving.find(edge);
+  if (receiving != session->receiving.end()) {
+    receiving->second.Consume(seq);
+    Acknowledge(*session, edge);
+  }
+  queue_.Add(session);
+}
+
+void StageMachine::SendDownstream(const SessionPointer& session, StepItem* item, TimePoint now) {
+  const v1::Frame& taken = item->rows.frame;
+  const SessionTerms& terms = session->terms();
+  v1::Frame frame;
+  frame.set_session(taken.session());
+  frame.set_epoch(terms.epoch);
+  frame.set_from_stage(terms.stage);
+  frame.set_to_stage(terms.stage + 1);
+  frame.set_phase(taken.phase());
+  frame.set_position(taken.position());
+  frame.set_rows(taken.rows());
+  frame.set_rewind(taken.rewind());
+  frame.set_prompt_end(taken.prompt_end());
+  if (facts_.downstream_needs_token_ids) *frame.mutable_token_ids() = taken.token_ids();
+  if (taken.prompt_end() || taken.phase() != v1::PHASE_PREFILL) frame.add_logits_rows(taken.rows() - 1);
+  frame.set_budget_ms(RemainingBudget(taken.budget_ms(), now - item->rows.received_at));
+  AddResidence(*item, terms.stage, frame.mutable_residence());
+  const std::uint64_t bytes = item->hidden.has_value() ? item->hidden->data().size() : 0;
+  if (item->hidden.has_value()) *frame.add_tensors() = std::move(*item->hidden);
+  frame.set_seq(session->downstream->Send(bytes, now));
+  SendFrame(session, std::move(frame), now);
+}
+
+void StageMachine::CommitToken(const SessionPointer& session, StepItem* item, TimePoint now) {
+  const v1::Frame& frame = item->rows.frame;
+  google::protobuf::RepeatedPtrField<v1::StageResidence> residence;
+  AddResidence(*item, session->terms().stage, &residence);
+  const Edge to_gateway = session->terms().downstream();
+  std::optional<v1::EdgeMessage> token_message;
+  if (item->token.has_value()) {
+    const std::uint64_t position = frame.position() + frame.rows();
+    token_message = EdgeMessageOn(*session, to_gateway);
+    *token_message->mutable_token() = session->generation->Commit(*item->token, position, residence, now);
+    if (!session->generation->is_finished()) session->held_token = {item->token->token_id, position};
+    ReleaseToken(session, now);
+  }
+  if (frame.phase() == v1::PHASE_PREFILL) {
+    v1::EdgeMessage message = EdgeMessageOn(*session, to_gateway);
+    message.mutable_prefill()->set_done(session->length);
+    *message.mutable_prefill()->mutable_residence() = std::move(residence);
+    outgoing_.push_back({{}, std::move(message)});
+  }
+  if (token_message.has_value()) outgoing_.push_back({{}, std::move(*token_message)});
+}
+
+void StageMachine::ReleaseToken(const SessionPointer& session, TimePoint now) {
+  const SessionTerms& terms = session->terms();
+  if (!session->held_token.has_value() || !session->generation->HasWindow()) return;
+  if (session->ring.has_value() && !session->ring->HasCredit(0)) return;
+  const HeldToken token = *std::exchange(session->held_token, std::nullopt);
+  v1::Frame frame;
+  frame.set_session(ToBytes(terms.session));
+  frame.set_epoch(terms.epoch);
+  frame.set_from_stage(terms.stage);
+  frame.set_to_stage(0);
+  frame.set_phase(v1::PHASE_DECODE);
+  frame.set_position(token.position);
+  frame.set_rows(1);
+  frame.add_token_ids(token.token_id);
+  if (session->ring.has_value()) {
+    frame.set_budget_ms(static_cast<std::uint32_t>(terms.step_deadline.count()) * terms.n_stages);
+    frame.set_seq(session->ring->Send(0, now));
+    SendFrame(session, std::move(frame), now);
+    return;
+  }
+  // A route of one stage: the ring never leaves the worker.
+  const Status status = session->Queue(std::move(frame), now);
+  if (status.ok()) {
+    queue_.Add(session);
+  } else {
+    Fail(session, status, terms.stage, now);
+  }
+}
+
+void StageMachine::Acknowledge(const Session& session, Edge edge) {
+  const std::optional<std::uint64_t> seq = session.receiving.at(edge).consumed_seq();
+  if (!seq.has_value()) return;
+  v1::EdgeMessage message = EdgeMessageOn(session, edge);
+  message.mutable_ack()->set_seq(*seq);
+  outgoing_.push_back({CarrierOf(session, edge), std::move(message)});
+}
+
+void StageMachine::AttachBridge() {
+  for (const auto& [id, session] : table_.open()) {
+    if (!session->generation.has_value()) continue;
+    for (const v1::TokenEvent& event : session->generation->unacknowledged()) {
+      v1::EdgeMessage message = EdgeMessageOn(*session, session->terms().downstream());
+      *message.mutable_token() = event;
+      outgoing_.push_back({{}, std::move(message)});
+    }
+  }
+}
+
+void StageMachine::SendFrame(const SessionPointer& session, v1::Frame&& frame, TimePoint now) {
+  const Origin destination = CarrierOf(*session, {frame.from_stage(), frame.to_stage()});
+  std::vector<v1::Frame> parts;
+  const Status status = FragmentFrame(std::move(frame), &parts);
+  for (v1::Frame& part : parts) outgoing_.push_back({destination, std::move(part)});
+  if (!status.ok()) Fail(session, status, session->terms().stage, now);
+}
+
+v1::EdgeMessage StageMachine::EdgeMessageOn(const Session& session, Edge edge) const {
+  v1::EdgeMessage message;
+  message.set_session(ToBytes(session.terms().session));
+  message.set_epoch(session.terms().epoch);
+  message.set_from_stage(edge.from_stage);
+  message.set_to_stage(edge.to_stage);
+  return message;
+}
+
+Origin StageMachine::CarrierOf(const Session& session, Edge edge) const {
+  const EdgeTerms* terms = session.terms().Find(edge);
+  if (terms == nullptr || terms->carrier != Carrier::kPeer) return {};
+  return {Carrier::kPeer, terms->peer_fingerprint};
+}
+
+}  // namespace meshnet

@@ -1,0 +1,223 @@
+#include "stage_worker.h"
+
+#include <future>
+
+#include "digest.h"
+#include "probe.h"
+
+namespace meshnet {
+namespace {
+
+TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+std::uint64_t MillisecondsSince(TimePoint start) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(Now() - start).count());
+}
+
+}  // namespace
+
+StageWorker::StageWorker(std::unique_ptr<ShardEngine> engine, std::unique_ptr<ComputeTurn> turn, MessageSink* sink)
+    : engine_(std::move(engine)),
+      turn_(std::move(turn)),
+      sink_(sink),
+      machine_(engine_->facts()),
+      step_ended_at_(Now()),
+      watch_at_(Now()),
+      runner_(engine_.get()) {
+  compute_thread_ = std::thread([this] { ComputeLoop(); });
+  watch_thread_ = std::thread([this] { WatchLoop(); });
+}
+
+StageWorker::~StageWorker() {
+  {
+    std::unique_lock lock(mutex_);
+    machine_.FailAll({Code::kNotReady, "the shard is being unloaded"}, Now());
+    is_stopping_ = true;
+    Dispatch(std::move(lock));
+  }
+  work_.notify_all();
+  deadline_.notify_all();
+  compute_thread_.join();
+  watch_thread_.join();
+}
+
+void StageWorker::Dispatch(std::unique_lock<std::mutex> lock) {
+  std::vector<Outgoing> outgoing = machine_.TakeOutgoing();
+  // Enqueued under the lock, so that two threads cannot swap the order of a session's frames.
+  for (Outgoing& message : outgoing) sink_->Enqueue(std::move(message));
+  const bool has_work = machine_.HasWork() && !is_computing_;
+  const TimePoint nearest = Now() + machine_.shortest_term();
+  const bool is_sooner = nearest < watch_at_;
+  if (is_sooner) watch_at_ = nearest;
+  lock.unlock();
+  if (has_work) work_.notify_one();
+  if (is_sooner) deadline_.notify_one();
+  if (!outgoing.empty()) sink_->Flush();
+}
+
+void StageWorker::ComputeLoop() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_.wait(lock, [this] { return is_stopping_ || machine_.HasWork() || !jobs_.empty(); });
+    if (is_stopping_) {
+      for (Job& job : jobs_) job.run(nullptr);
+      return;
+    }
+    const std::vector<EngineOrder> orders = machine_.TakeOrders();
+    std::vector<StepItem> items = machine_.TakeStep(Now());
+    std::deque<Job> jobs = std::exchange(jobs_, {});
+    is_computing_ = !items.empty() || !jobs.empty();
+    Dispatch(std::move(lock));
+
+    std::vector<bool> usable;
+    for (const EngineOrder& order : orders) {
+      // A failure to open shows in the session's first step, which the engine then refuses.
+      if (order.kind == EngineOrder::Kind::kOpen) {
+        const Status status = engine_->Open(order.sequence);
+        usable.push_back(status.ok());
+      } else {
+        engine_->Close(order.sequence);
+        usable.push_back(engine_->IsUsable(order.sequence));
+      }
+    }
+    if (!items.empty()) {
+      turn_->Begin();
+      runner_.Run(&items);
+      turn_->End();
+    }
+    std::vector<bool> job_usable;
+    for (Job& job : jobs) {
+      turn_->Begin();
+      job.run(engine_.get());
+      turn_->End();
+      job_usable.push_back(engine_->IsUsable(job.sequence));
+    }
+
+    lock = std::unique_lock(mutex_);
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      if (orders[i].kind == EngineOrder::Kind::kClose) machine_.Released(orders[i], usable[i]);
+    }
+    for (std::size_t i = 0; i < jobs.size(); ++i) machine_.table().Release(jobs[i].sequence, 0, job_usable[i]);
+    const std::vector<SequenceId> quarantined = machine_.table().quarantined();
+    for (const SequenceId sequence : quarantined) {
+      if (engine_->IsUsable(sequence)) machine_.table().Restore(sequence);
+    }
+    orders_done_ += orders.size();
+    if (!orders.empty()) released_.notify_all();
+    if (!items.empty()) step_ended_at_ = Now();
+    is_computing_ = false;
+    machine_.CommitStep(std::move(items), Now());
+    Dispatch(std::move(lock));
+    lock = std::unique_lock(mutex_);
+  }
+}
+
+void StageWorker::WatchLoop() {
+  std::unique_lock lock(mutex_);
+  while (!is_stopping_) {
+    const TimePoint next = machine_.Tick(Now());
+    watch_at_ = next;
+    Dispatch(std::move(lock));
+    lock = std::unique_lock(mutex_);
+    deadline_.wait_until(lock, watch_at_, [this] { return is_stopping_ || Now() >= watch_at_; });
+  }
+}
+
+Result<SessionTerms> StageWorker::Open(const v1::SessionSpec& spec) {
+  std::unique_lock lock(mutex_);
+  const Result<std::shared_ptr<Session>> session = machine_.Open(spec, Now());
+  Dispatch(std::move(lock));
+  if (!session.ok()) return session.status();
+  return session.value()->terms();
+}
+
+bool StageWorker::Close(const SessionId& session, std::uint32_t epoch) {
+  std::unique_lock lock(mutex_);
+  const bool was_open = machine_.Close(session, epoch, Now());
+  const std::uint64_t orders = machine_.orders_given();
+  Dispatch(std::move(lock));
+  if (was_open) {
+    lock = std::unique_lock(mutex_);
+    released_.wait_for(lock, kReleaseWait, [&] { return orders_done_ >= orders || is_stopping_; });
+  }
+  return was_open;
+}
+
+Status StageWorker::Receive(const Origin& origin, Message&& message) {
+  std::unique_lock lock(mutex_);
+  const Status status =
+      std::visit([&](auto&& body) { return machine_.Receive(origin, std::move(body), Now()); }, std::move(message));
+  Dispatch(std::move(lock));
+  return status;
+}
+
+void StageWorker::LosePeer(const std::string& fingerprint, const std::string& why) {
+  std::unique_lock lock(mutex_);
+  machine_.LosePeer(fingerprint, why, Now());
+  Dispatch(std::move(lock));
+}
+
+void StageWorker::AttachBridge() {
+  std::unique_lock lock(mutex_);
+  machine_.AttachBridge();
+  Dispatch(std::move(lock));
+}
+
+bool StageWorker::Knows(const std::string& fingerprint) const {
+  const std::lock_guard lock(mutex_);
+  return machine_.Knows(fingerprint);
+}
+
+void StageWorker::FillStatus(v1::StatusReply* reply) const {
+  const std::lock_guard lock(mutex_);
+  reply->set_ready(true);
+  *reply->mutable_contract() = facts().contract;
+  for (const auto& [id, session] : machine_.table().open()) {
+    v1::SessionStatus* status = reply->add_sessions();
+    status->set_session(ToBytes(id));
+    status->set_epoch(session->terms().epoch);
+    status->set_stage(session->terms().stage);
+    status->set_position(session->length);
+    status->set_kv_cells(session->terms().kv_cells);
+    status->set_idle_ms(static_cast<std::uint32_t>(MillisecondsSince(session->heard_at)));
+  }
+  reply->set_kv_cells_total(facts().kv_cells);
+  reply->set_kv_cells_reserved(static_cast<std::uint32_t>(machine_.table().kv_cells_reserved()));
+  const StageCounters& counters = machine_.counters();
+  reply->set_frames_received(counters.frames_received);
+  reply->set_frames_repeated(counters.frames_repeated);
+  reply->set_frames_stray(counters.frames_stray);
+  reply->set_frames_refused(counters.frames_refused);
+  reply->set_steps(counters.steps);
+  reply->set_rows(counters.rows);
+  reply->set_compute_us(counters.compute_us);
+  reply->set_last_step_age_ms(MillisecondsSince(step_ended_at_));
+  reply->set_computing(is_computing_);
+  std::uint32_t frames = 0;
+  std::uint64_t bytes = 0;
+  machine_.CountQueued(&frames, &bytes);
+  reply->set_queued_frames(frames);
+  reply->set_queued_bytes(bytes);
+}
+
+Result<v1::ProbeReply> StageWorker::Probe(const v1::ProbeRequest& request, std::chrono::milliseconds deadline) {
+  // Shared with the job: it may outlive a caller that gave up.
+  auto promise = std::make_shared<std::promise<Result<v1::ProbeReply>>>();
+  std::future<Result<v1::ProbeReply>> reply = promise->get_future();
+  {
+    std::unique_lock lock(mutex_);
+    const Result<SequenceId> sequence = machine_.table().Borrow();
+    if (!sequence.ok()) return sequence.status();
+    jobs_.push_back({sequence.value(), [promise, request, id = sequence.value()](ShardEngine* engine) {
+                       promise->set_value(engine == nullptr ? Status(Code::kNotReady, "the shard is being unloaded")
+                                                            : RunProbe(engine, id, request));
+                     }});
+  }
+  work_.notify_one();
+  if (reply.wait_for(deadline) != std::future_status::ready) {
+    return Status(Code::kStepTimeout, "the engine did not come to the probe in time");
+  }
+  return reply.get();
+}
+
+}  // namespace meshnet

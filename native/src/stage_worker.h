@@ -1,0 +1,86 @@
+// A loaded shard at work: one compute thread that owns the engine, one watchdog thread for deadlines, and a lock around
+// the StageMachine that RPC threads and both of them share. The lock is never held while the engine computes or a
+// message is written.
+#ifndef MESHNET_STAGE_WORKER_H_
+#define MESHNET_STAGE_WORKER_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "compute_turn.h"
+#include "meshnet/v1/worker.pb.h"
+#include "message_sink.h"
+#include "shard_engine.h"
+#include "stage_machine.h"
+#include "step_runner.h"
+
+namespace meshnet {
+
+class StageWorker {
+ public:
+  // Starts both threads. `sink` outlives the worker.
+  StageWorker(std::unique_ptr<ShardEngine> engine, std::unique_ptr<ComputeTurn> turn, MessageSink* sink);
+
+  // Waits for the step that is running and ends both threads. Sessions still open are told kNotReady first.
+  ~StageWorker();
+
+  StageWorker(const StageWorker&) = delete;
+  StageWorker& operator=(const StageWorker&) = delete;
+
+  // All of these: any thread. None waits for the engine, except as said.
+  const ShardFacts& facts() const { return engine_->facts(); }
+  Result<SessionTerms> Open(const v1::SessionSpec& spec);
+  // Waits until the engine has let go of the session's cells, kReleaseWait at most.
+  bool Close(const SessionId& session, std::uint32_t epoch);
+  // As StageMachine::Receive.
+  Status Receive(const Origin& origin, Message&& message);
+  void LosePeer(const std::string& fingerprint, const std::string& why);
+  void AttachBridge();
+  bool Knows(const std::string& fingerprint) const;
+  void FillStatus(v1::StatusReply* reply) const;
+
+  // Runs rows through a private sequence and waits for them. kTooManySessions, kStepTimeout, and what Step refuses.
+  // The reply holds outputs and their digest.
+  Result<v1::ProbeReply> Probe(const v1::ProbeRequest& request, std::chrono::milliseconds deadline);
+
+  static constexpr std::chrono::milliseconds kReleaseWait{1000};
+
+ private:
+  struct Job {
+    SequenceId sequence = 0;
+    std::function<void(ShardEngine*)> run;  // none where the worker is ending: answer without the engine
+  };
+
+  void ComputeLoop();
+  void WatchLoop();
+  // Hands messages over and wakes whoever has something to do. Takes the lock's ownership and ends it.
+  void Dispatch(std::unique_lock<std::mutex> lock);
+
+  const std::unique_ptr<ShardEngine> engine_;
+  const std::unique_ptr<ComputeTurn> turn_;
+  MessageSink* const sink_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable work_;      // for the compute thread
+  std::condition_variable deadline_;  // for the watchdog
+  std::condition_variable released_;  // for Close
+  StageMachine machine_;              // guarded by mutex_, as all below
+  std::deque<Job> jobs_;
+  std::uint64_t orders_done_ = 0;
+  bool is_computing_ = false;
+  bool is_stopping_ = false;
+  TimePoint step_ended_at_;
+  TimePoint watch_at_;
+
+  StepRunner runner_;  // compute thread only
+  std::thread compute_thread_;
+  std::thread watch_thread_;
+};
+
+}  // namespace meshnet
+
+#endif  // MESHNET_STAGE_WORKER_H_

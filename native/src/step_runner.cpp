@@ -1,0 +1,87 @@
+#include "step_runner.h"
+
+#include <chrono>
+
+#include "tensor_codec.h"
+
+namespace meshnet {
+namespace {
+
+std::uint32_t MicrosecondsSince(TimePoint start) {
+  const auto elapsed = std::chrono::steady_clock::now() - start;
+  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count());
+}
+
+bool WantsLogits(const v1::Frame& frame) { return frame.phase() != v1::PHASE_PREFILL || frame.prompt_end(); }
+
+}  // namespace
+
+void StepRunner::Run(std::vector<StepItem>* items) {
+  const TimePoint gather_at = std::chrono::steady_clock::now();
+  Gather(items);
+  const std::uint32_t gather_us = MicrosecondsSince(gather_at);
+  const TimePoint step_at = std::chrono::steady_clock::now();
+  const Status status = engine_->Step(slices_, &results_);
+  const std::uint32_t compute_us = MicrosecondsSince(step_at);
+  for (std::size_t i = 0; i < slices_.size(); ++i) {
+    StepItem& item = (*items)[slice_items_[i]];
+    const TimePoint deliver_at = std::chrono::steady_clock::now();
+    if (status.ok()) {
+      Deliver(results_[i], &item);
+    } else {
+      item.status = status;
+    }
+    item.compute_us = compute_us;
+    item.codec_us = gather_us + MicrosecondsSince(deliver_at);
+  }
+}
+
+void StepRunner::Gather(std::vector<StepItem>* items) {
+  const ShardFacts& facts = engine_->facts();
+  slices_.clear();
+  slice_items_.clear();
+  std::size_t floats = 0;
+  for (const StepItem& item : *items) floats += std::size_t{item.rows.frame.rows()} * facts.input_width;
+  hidden_.resize(floats);
+  logits_rows_.resize(items->size());
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < items->size(); ++i) {
+    StepItem& item = (*items)[i];
+    const v1::Frame& frame = item.rows.frame;
+    if (frame.rewind()) item.status = engine_->Rewind(item.session->sequence(), frame.position());
+    if (!item.status.ok()) continue;
+    StepSlice slice;
+    slice.sequence = item.session->sequence();
+    slice.position = frame.position();
+    slice.rows = frame.rows();
+    slice.token_ids = {frame.token_ids().data(), static_cast<std::size_t>(frame.token_ids_size())};
+    if (facts.input_width > 0) {
+      const std::span<float> hidden = std::span(hidden_).subspan(offset, std::size_t{slice.rows} * facts.input_width);
+      CopyTensor(frame.tensors(0), hidden);
+      slice.hidden = hidden;
+      offset += hidden.size();
+    }
+    if (facts.is_tail() && WantsLogits(frame)) {
+      logits_rows_[i] = frame.rows() - 1;
+      slice.logits_rows = {&logits_rows_[i], 1};
+    }
+    slices_.push_back(slice);
+    slice_items_.push_back(i);
+  }
+}
+
+void StepRunner::Deliver(const StepResult& result, StepItem* item) {
+  item->status = result.status;
+  if (!item->status.ok()) return;
+  const v1::Frame& frame = item->rows.frame;
+  if (!result.hidden.empty()) {
+    v1::Frame carrier;
+    AddTensor(kHiddenTensor, frame.rows(), result.hidden, &carrier);
+    item->hidden = std::move(*carrier.mutable_tensors(0));
+  }
+  if (!result.logits.empty()) {
+    item->token = item->session->sampler->Sample(result.logits, frame.position() + frame.rows());
+  }
+}
+
+}  // namespace meshnet

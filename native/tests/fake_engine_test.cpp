@@ -1,0 +1,106 @@
+#include "fake_engine.h"
+
+#include <gtest/gtest.h>
+
+#include "sampler.h"
+#include "vectors.h"
+
+namespace meshnet {
+namespace {
+
+using Json = nlohmann::json;
+
+std::unique_ptr<ShardEngine> Load(const Json& model, std::uint32_t layer_begin, std::uint32_t layer_end) {
+  LoadPlan plan;
+  plan.fake_layers = model.at("n_layers");
+  plan.fake_width = model.at("width");
+  plan.layers = {layer_begin, layer_end};
+  Result<std::unique_ptr<ShardEngine>> engine = FakeEngine::Load(plan, [](float) { return true; });
+  EXPECT_TRUE(engine.ok()) << engine.status().message();
+  EXPECT_TRUE(engine.value()->Open(0).ok());
+  return std::move(engine.value());
+}
+
+StepResult RunRows(ShardEngine* engine, std::span<const std::uint32_t> tokens, std::span<const float> hidden,
+                   bool wants_logits) {
+  StepSlice slice;
+  slice.position = engine->Length(0);
+  slice.rows = static_cast<std::uint32_t>(engine->facts().is_head() ? tokens.size()
+                                                                    : hidden.size() / engine->facts().input_width);
+  slice.token_ids = tokens;
+  slice.hidden = hidden;
+  std::uint32_t row = slice.rows - 1;
+  if (wants_logits) slice.logits_rows = {&row, 1};
+  std::vector<StepResult> results;
+  EXPECT_TRUE(engine->Step({&slice, 1}, &results).ok());
+  EXPECT_TRUE(results.at(0).status.ok()) << results.at(0).status.message();
+  return results.at(0);
+}
+
+TEST(FakeEngineVectorsTest, RowsAfterEveryLayer) {
+  int compared = 0;
+  const Json models = LoadVectors("fake_engine.json").at("models");
+  for (const Json& model : models) {
+    SCOPED_TRACE(model.at("name").get<std::string>());
+    const auto prompt = model.at("prompt").get<std::vector<std::uint32_t>>();
+    std::vector<float> rows;
+    std::uint32_t layer = 0;
+    for (const Json& after : model.at("after_layer")) {
+      const std::uint32_t layer_end = after.at("layer_end");
+      if (layer_end == model.at("n_layers").get<std::uint32_t>()) break;  // a tail gives logits
+      const std::unique_ptr<ShardEngine> engine = Load(model, layer, layer_end);
+      const StepResult result =
+          RunRows(engine.get(), layer == 0 ? std::span(prompt) : std::span<const std::uint32_t>(), rows, false);
+      rows.assign(result.hidden.begin(), result.hidden.end());
+      std::vector<float> expected;
+      for (const Json& row : after.at("rows")) {
+        for (const Json& value : row) expected.push_back(value.get<float>());
+      }
+      EXPECT_EQ(rows, expected);
+      ++compared;
+      layer = layer_end;
+    }
+    const std::unique_ptr<ShardEngine> tail = Load(model, layer, model.at("n_layers"));
+    const StepResult result =
+        RunRows(tail.get(), layer == 0 ? std::span(prompt) : std::span<const std::uint32_t>(), rows, true);
+    EXPECT_EQ(std::vector<float>(result.logits.begin(), result.logits.end()),
+              model.at("logits_of_last_row").get<std::vector<float>>());
+  }
+  EXPECT_GT(compared, 0);
+}
+
+std::vector<std::uint32_t> Generate(const Json& model, const v1::Sampling& sampling, std::size_t max_tokens) {
+  const std::unique_ptr<ShardEngine> engine = Load(model, 0, model.at("n_layers"));
+  Sampler sampler(sampling, {});
+  auto tokens = model.at("prompt").get<std::vector<std::uint32_t>>();
+  std::vector<std::uint32_t> generated;
+  while (generated.size() < max_tokens) {
+    const StepResult result = RunRows(engine.get(), tokens, {}, true);
+    tokens = {sampler.Sample(result.logits, engine->Length(0)).token_id};
+    generated.push_back(tokens[0]);
+    if (tokens[0] == 257) break;
+  }
+  return generated;
+}
+
+TEST(FakeEngineVectorsTest, GreedyAndSampledGenerations) {
+  int compared = 0;
+  const Json models = LoadVectors("fake_engine.json").at("models");
+  for (const Json& model : models) {
+    SCOPED_TRACE(model.at("name").get<std::string>());
+    const Json& greedy = model.at("greedy");
+    EXPECT_EQ(Generate(model, {}, greedy.at("max_tokens")), greedy.at("token_ids").get<std::vector<std::uint32_t>>());
+    const Json& sampled = model.at("sampled");
+    v1::Sampling sampling;
+    sampling.set_temperature(sampled.at("temperature"));
+    sampling.set_top_p(sampled.at("top_p"));
+    sampling.set_seed(sampled.at("seed"));
+    EXPECT_EQ(Generate(model, sampling, sampled.at("max_tokens")),
+              sampled.at("token_ids").get<std::vector<std::uint32_t>>());
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+}  // namespace
+}  // namespace meshnet
