@@ -1,0 +1,22 @@
+"""The site's settings for tests: a data directory that is thrown away, and a real SQLite file where threads meet."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+_DATA = tempfile.mkdtemp(prefix="meshnet-site-tests-")
+atexit.register(shutil.rmtree, _DATA, ignore_errors=True)
+for _name in [name for name in os.environ if name.startswith("MESHNET_")]:
+    del os.environ[_name]
+os.environ["MESHNET_SITE_DATA"] = _DATA
+
+from tracker_site.config.settings import *  # noqa: E402, F403
+from tracker_site.config.settings import DATABASES  # noqa: E402
+
+DATABASES["default"]["ENGINE"] = "tests.site.sqlite_backend"
+DATABASES["default"]["TEST"] = {"NAME": Path(_DATA) / "test.sqlite3"}
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

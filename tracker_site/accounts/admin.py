@@ -1,0 +1,48 @@
+"""Admin of users, keys and tokens.
+
+Invariant: secrets are made by their owners only; an administrator can see that they exist and revoke them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin
+
+from tracker_site.accounts.models import ApiKey, BearerSecret, NodeToken, User
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from django.http import HttpRequest
+
+admin.site.site_header = "Meshnet"
+admin.site.site_title = "Meshnet"
+admin.site.index_title = "Site"
+admin.site.register(User, UserAdmin)
+
+
+@admin.register(ApiKey, NodeToken)
+class BearerSecretAdmin(admin.ModelAdmin):
+    """A list with one action; nothing can be edited."""
+
+    list_display = ("name", "shown_prefix", "user", "created_at", "last_used_at", "revoked_at")
+    list_filter = ("revoked_at",)
+    list_select_related = ("user",)
+    search_fields = ("name", "shown_prefix", "user__username")
+    readonly_fields = ("user", "name", "shown_prefix", "created_at", "last_used_at", "revoked_at")
+    actions = ("revoke_selected",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Nobody makes a secret for somebody else."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: BearerSecret | None = None) -> bool:
+        """Revoked rows stay, so that what used them can be told."""
+        return False
+
+    @admin.action(description="Revoke", permissions=["change"])
+    def revoke_selected(self, request: HttpRequest, queryset: QuerySet[BearerSecret]) -> None:
+        """Close the chosen secrets."""
+        revoked = sum(row.revoke() for row in queryset)
+        self.message_user(request, f"Revoked {revoked} of {queryset.count()}.", messages.SUCCESS)

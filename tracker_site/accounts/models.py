@@ -1,0 +1,115 @@
+"""Users, API keys and node tokens.
+
+Invariants: a secret's row holds its digest, never the secret; revoking is final; a secret of an inactive user opens
+nothing. `last_used_at` is exact to a minute, so that a busy key costs one write a minute.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from tracker_site.accounts.bearer import SHOWN_CHARACTERS, digest_of, draw_secret, is_plausible
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+LAST_USED_PRECISION = timedelta(minutes=1)
+NAME_CHARACTERS = 64
+
+
+class User(AbstractUser):
+    """Somebody who chats, calls the API, runs nodes or administers; ours from the first migration."""
+
+    class Meta(AbstractUser.Meta):
+        """Names for people."""
+
+        verbose_name = "user"
+
+
+class BearerSecret(models.Model):
+    """What API keys and node tokens share."""
+
+    KIND: ClassVar[str]
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="%(class)ss")
+    name = models.CharField(max_length=NAME_CHARACTERS)
+    shown_prefix = models.CharField(max_length=SHOWN_CHARACTERS, editable=False)
+    digest = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        """One table each."""
+
+        abstract = True
+        ordering: ClassVar[list[str]] = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.shown_prefix}...)"
+
+    @classmethod
+    def _rows(cls) -> models.QuerySet[Self]:
+        return cls._default_manager.all()
+
+    @classmethod
+    def of(cls, user: User) -> models.QuerySet[Self]:
+        """Everything of this kind that a user has, the newest first."""
+        return cls._rows().filter(user=user)
+
+    @classmethod
+    def issue(cls, user: User, name: str) -> tuple[Self, str]:
+        """Make one; the second value is the secret, which cannot be had again."""
+        drawn = draw_secret(cls.KIND)
+        row = cls._rows().create(
+            user=user,
+            name=name.strip()[:NAME_CHARACTERS] or "unnamed",
+            shown_prefix=drawn.shown_prefix,
+            digest=drawn.digest,
+        )
+        return row, drawn.raw
+
+    @classmethod
+    def find(cls, raw: str) -> Self | None:
+        """The row of a secret that opens something now, with its user; reads only."""
+        if not is_plausible(raw, cls.KIND):
+            return None
+        usable = cls._rows().filter(revoked_at=None, user__is_active=True)
+        return usable.select_related("user").filter(digest=digest_of(raw)).first()
+
+    def is_use_due(self, now: datetime) -> bool:
+        """Whether `note_use` would write."""
+        return self.last_used_at is None or self.last_used_at < now - LAST_USED_PRECISION
+
+    def note_use(self, now: datetime) -> None:
+        """Store the time of use, at most once a minute."""
+        if not self.is_use_due(now):
+            return
+        stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_PRECISION)
+        self._rows().filter(stale, pk=self.pk).update(last_used_at=now)
+        self.last_used_at = now
+
+    def revoke(self) -> bool:
+        """Close it for good; False when it was closed before."""
+        now = timezone.now()
+        changed = self._rows().filter(pk=self.pk, revoked_at=None).update(revoked_at=now)
+        self.refresh_from_db(fields=["revoked_at"])
+        return bool(changed)
+
+
+class ApiKey(BearerSecret):
+    """Opens the OpenAI API for a program of its user."""
+
+    KIND = "mk"
+
+
+class NodeToken(BearerSecret):
+    """Lets its user's nodes enrol; a node needs it once."""
+
+    KIND = "mt"

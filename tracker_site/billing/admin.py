@@ -1,0 +1,127 @@
+"""Admin of the ledger: read-only, with one deed, granting credits.
+
+Invariant: nothing here writes a balance or a transfer itself; a grant goes through `ledger.grant` under the form's
+own key.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+
+from meshnet.errors import LedgerError
+from tracker_site.billing.audit import audit_ledger
+from tracker_site.billing.forms import GrantForm
+from tracker_site.billing.ledger import grant
+from tracker_site.billing.models import Account, Hold, Transfer
+from tracker_site.billing.views import in_credits
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+    from django.urls import URLPattern
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Look, do not touch."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Rows are booked, not typed."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Rows are facts."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        """Facts stay."""
+        return False
+
+
+@admin.register(Account)
+class AccountAdmin(ReadOnlyAdmin):
+    """Balances, the grant form and the audit."""
+
+    change_list_template = "admin/billing/account/change_list.html"
+    list_display = ("__str__", "kind", "credits")
+    list_filter = ("kind",)
+    list_select_related = ("user",)
+    search_fields = ("user__username",)
+
+    @admin.display(description="credits", ordering="balance_micros")
+    def credits(self, account: Account) -> str:
+        """The balance for people."""
+        return f"{in_credits(account.balance_micros):,f}"
+
+    def get_urls(self) -> list[URLPattern]:
+        """The deeds beside the list."""
+        own = [
+            path("grant/", self.admin_site.admin_view(self.grant_credits), name="billing_account_grant"),
+            path("audit/", self.admin_site.admin_view(self.audit), name="billing_account_audit"),
+        ]
+        return own + super().get_urls()
+
+    def grant_credits(self, request: HttpRequest) -> HttpResponse:
+        """Ask for user and amount, then book."""
+        if not request.user.has_perm("billing.add_transfer"):
+            raise PermissionDenied
+        form = GrantForm(request.POST or None, initial={"key": secrets.token_hex(16), "user": request.GET.get("user")})
+        if request.method == "POST" and form.is_valid() and self._grant(request, form):
+            return HttpResponseRedirect(reverse("admin:billing_account_changelist"))
+        context = {**self.admin_site.each_context(request), "title": "Grant credits", "form": form, "opts": self.opts}
+        return TemplateResponse(request, "admin/billing/account/grant.html", context)
+
+    def audit(self, request: HttpRequest) -> HttpResponse:
+        """Check the ledger and say what was found."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        found = audit_ledger()
+        counted = f"{found.accounts} accounts, {found.transfers} transfers, {found.open_holds} open holds"
+        if found.problems:
+            self.message_user(request, f"{counted}; " + "; ".join(found.problems[:10]), messages.ERROR)
+        else:
+            self.message_user(request, f"{counted}: the ledger sums to zero.", messages.SUCCESS)
+        return HttpResponseRedirect(reverse("admin:billing_account_changelist"))
+
+    def _grant(self, request: HttpRequest, form: GrantForm) -> bool:
+        values = form.cleaned_data
+        note = f"by {request.user.get_username()}: {values['note']}"
+        try:
+            transfer = grant(values["user"], form.amount_micros(), idempotency_key=values["key"], note=note)
+        except LedgerError as error:
+            form.add_error(None, error.message)
+            return False
+        self.log_addition(request, transfer, note)
+        self.message_user(request, f"Granted {values['credits']} credits to {values['user']}.", messages.SUCCESS)
+        return True
+
+
+@admin.register(Transfer)
+class TransferAdmin(ReadOnlyAdmin):
+    """The ledger."""
+
+    list_display = ("pk", "created_at", "kind", "debit_account", "credit_account", "credits", "note")
+    list_filter = ("kind",)
+    list_select_related = ("debit_account__user", "credit_account__user")
+    search_fields = ("idempotency_key", "debit_account__user__username", "credit_account__user__username")
+    date_hierarchy = "created_at"
+
+    @admin.display(description="credits", ordering="amount_micros")
+    def credits(self, transfer: Transfer) -> str:
+        """The amount for people."""
+        return f"{in_credits(transfer.amount_micros):,f}"
+
+
+@admin.register(Hold)
+class HoldAdmin(ReadOnlyAdmin):
+    """What is set aside, and how it ended."""
+
+    list_display = ("id", "user", "state", "amount_micros", "charge_micros", "created_at", "closed_at", "reason")
+    list_filter = ("state",)
+    list_select_related = ("user",)
+    search_fields = ("id", "user__username", "idempotency_key")

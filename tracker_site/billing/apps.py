@@ -1,0 +1,13 @@
+"""Django configuration of billing."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class BillingConfig(AppConfig):
+    """The ledger."""
+
+    name = "tracker_site.billing"
+    label = "billing"
+    verbose_name = "Billing"

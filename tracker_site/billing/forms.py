@@ -1,0 +1,38 @@
+"""Forms that take an amount of credits."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from django import forms
+
+from tracker_site.accounts.models import User
+from tracker_site.billing.pricing import MICROS_PER_CREDIT
+
+MAX_CREDITS = Decimal(1_000_000_000)
+SMALLEST = Decimal(1) / MICROS_PER_CREDIT
+
+
+class CreditsForm(forms.Form):
+    """An amount above zero with at most six decimals."""
+
+    credits = forms.DecimalField(min_value=SMALLEST, max_value=MAX_CREDITS, decimal_places=6)
+
+    def amount_micros(self) -> int:
+        """The amount, after validation."""
+        amount: Decimal = self.cleaned_data["credits"]
+        return int(amount * MICROS_PER_CREDIT)
+
+
+class ConvertForm(CreditsForm):
+    """Earnings to credits."""
+
+    key = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput)
+
+
+class GrantForm(CreditsForm):
+    """New credits for a user."""
+
+    user = forms.ModelChoiceField(User.objects.filter(is_active=True))
+    note = forms.CharField(max_length=200, required=False)
+    key = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput)

@@ -1,0 +1,127 @@
+"""Booking: every movement of micro-credits passes through `post`.
+
+Invariants: a booking is whole or not at all; it never takes an account below zero (the mint excepted); the same
+idempotency key books once. Lock policy: see `models`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.db import transaction
+from django.db.models import F
+
+from meshnet.errors import LedgerError
+from tracker_site.billing.models import Account, Transfer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tracker_site.accounts.models import User
+    from tracker_site.billing.models import Hold
+
+# Far above any real balance, and far below where sums could leave 64 bits.
+MAX_AMOUNT_MICROS = 10**15
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A movement to be booked."""
+
+    debit: Account
+    credit: Account
+    amount_micros: int
+    kind: Transfer.Kind
+    idempotency_key: str
+    hold: Hold | None = None
+    note: str = ""
+
+
+def account_of(user_id: int | None, kind: Account.Kind) -> Account:
+    """The account of a user (or, with None, of the site), created on first use."""
+    owner = {"user": None} if user_id is None else {"user_id": user_id}
+    account, _ = Account.objects.get_or_create(**owner, kind=kind)
+    return account
+
+
+def balance_micros(user: User, kind: Account.Kind = Account.Kind.CREDITS) -> int:
+    """What lies on a user's account now."""
+    balance = Account.objects.filter(user=user, kind=kind).values_list("balance_micros", flat=True).first()
+    return balance or 0
+
+
+def post(entries: Sequence[Entry]) -> list[Transfer]:
+    """Book entries together; must run inside a transaction.
+
+    Raises:
+        LedgerError: bad_amount, or insufficient_credit; then nothing is booked.
+    """
+    if not transaction.get_connection().in_atomic_block:
+        raise RuntimeError("post needs a transaction around it")
+    for entry in entries:
+        if not 0 < entry.amount_micros <= MAX_AMOUNT_MICROS:
+            raise LedgerError(
+                "bad_amount", "Impossible amount", f"{entry.amount_micros} micro-credits cannot be booked"
+            )
+    lock_accounts(account for entry in entries for account in (entry.debit, entry.credit))
+    return [_book(entry) for entry in entries]
+
+
+def lock_accounts(accounts: Iterable[Account]) -> None:
+    """Lock rows by primary key, the one order that everybody follows."""
+    keys = {account.pk for account in accounts}
+    list(Account.objects.select_for_update().filter(pk__in=keys).order_by("pk").values_list("pk"))
+
+
+@transaction.atomic
+def grant(user: User, amount_micros: int, *, idempotency_key: str, note: str = "") -> Transfer:
+    """Give a user new credits; again with the same key it gives nothing more.
+
+    Raises:
+        LedgerError: bad_amount; idempotency_conflict when the key was used for another grant.
+    """
+    mint, spendable = account_of(None, Account.Kind.MINT), account_of(user.pk, Account.Kind.CREDITS)
+    entry = Entry(mint, spendable, amount_micros, Transfer.Kind.GRANT, f"grant:{idempotency_key}", note=note)
+    return _post_once(entry)
+
+
+@transaction.atomic
+def convert_earnings(user: User, amount_micros: int, *, idempotency_key: str) -> Transfer:
+    """Make what a user's nodes earned spendable.
+
+    Raises:
+        LedgerError: bad_amount, insufficient_credit, idempotency_conflict.
+    """
+    earnings, spendable = account_of(user.pk, Account.Kind.EARNINGS), account_of(user.pk, Account.Kind.CREDITS)
+    key = f"convert:{user.pk}:{idempotency_key}"
+    return _post_once(Entry(earnings, spendable, amount_micros, Transfer.Kind.CONVERT, key))
+
+
+def _post_once(entry: Entry) -> Transfer:
+    lock_accounts((entry.debit, entry.credit))
+    earlier = Transfer.objects.filter(idempotency_key=entry.idempotency_key).first()
+    if earlier is None:
+        return post([entry])[0]
+    if (earlier.credit_account_id, earlier.amount_micros) != (entry.credit.pk, entry.amount_micros):
+        raise LedgerError("idempotency_conflict", "Key used before", "this key booked something else before")
+    return earlier
+
+
+def _book(entry: Entry) -> Transfer:
+    covered = Account.objects.filter(pk=entry.debit.pk)
+    if entry.debit.kind != Account.Kind.MINT:
+        covered = covered.filter(balance_micros__gte=entry.amount_micros)
+    if not covered.update(balance_micros=F("balance_micros") - entry.amount_micros):
+        message = f"{entry.amount_micros} micro-credits are needed, and {entry.debit} does not hold them"
+        raise LedgerError("insufficient_credit", "Not enough credits", message)
+    Account.objects.filter(pk=entry.credit.pk).update(balance_micros=F("balance_micros") + entry.amount_micros)
+    return Transfer.objects.create(
+        debit_account=entry.debit,
+        credit_account=entry.credit,
+        amount_micros=entry.amount_micros,
+        kind=entry.kind,
+        hold=entry.hold,
+        idempotency_key=entry.idempotency_key,
+        note=entry.note[:200],
+    )

@@ -1,0 +1,137 @@
+"""Accounts, transfers and holds.
+
+Invariants: a transfer moves an amount above zero from its debit account to its credit account, and no row of it can
+be changed or deleted (triggers, see `immutability`); `Account.balance_micros` equals credits minus debits, so that
+all balances sum to zero; only the mint may be below zero. A hold's amount lies on its user's escrow account until the
+hold is closed, once.
+
+Lock policy: only `ledger` and `holds` write, each call in one transaction. Rows are locked in this order, never
+another: the hold, then accounts by primary key. Balances change by conditional UPDATE (`balance >= amount`), never by
+read and write. On SQLite a transaction takes the database's write lock when it begins, which subsumes the rest.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+KEY_CHARACTERS = 128
+
+
+class Account(models.Model):
+    """Where micro-credits lie."""
+
+    class Kind(models.TextChoices):
+        """What an account is for; the last two exist once, the others once per user."""
+
+        CREDITS = "credits", "credits"
+        ESCROW = "escrow", "held for running requests"
+        EARNINGS = "earnings", "earned by nodes"
+        SITE = "site", "the site"
+        MINT = "mint", "mint"
+
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="accounts"
+    )
+    balance_micros = models.BigIntegerField(default=0, editable=False)
+
+    class Meta:
+        """One of each, and nothing below zero but the mint."""
+
+        ordering: ClassVar[list[str]] = ["kind", "user_id"]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["kind", "user"], name="billing_account_once"),
+            models.UniqueConstraint(fields=["kind"], condition=Q(user=None), name="billing_account_site_once"),
+            models.CheckConstraint(
+                condition=Q(kind__in=["site", "mint"], user=None)
+                | Q(kind__in=["credits", "escrow", "earnings"], user__isnull=False),
+                name="billing_account_owner",
+            ),
+            models.CheckConstraint(condition=Q(balance_micros__gte=0) | Q(kind="mint"), name="billing_account_covered"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} of {self.user}" if self.user_id else self.get_kind_display()
+
+
+class Hold(models.Model):
+    """Credits set aside for the most that one request can cost."""
+
+    class State(models.TextChoices):
+        """OPEN is left once, for good."""
+
+        OPEN = "open", "open"
+        SETTLED = "settled", "settled"
+        RELEASED = "released", "released"
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="holds")
+    amount_micros = models.BigIntegerField()
+    charge_micros = models.BigIntegerField(default=0)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.OPEN)
+    idempotency_key = models.CharField(max_length=KEY_CHARACTERS)
+    # The process that placed it, and until when it is believed to be alive.
+    lease_owner = models.CharField(max_length=64)
+    lease_expires_at = models.DateTimeField()
+    created_at = models.DateTimeField(default=timezone.now)
+    closed_at = models.DateTimeField(null=True, blank=True)
+    reason = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        """A user's key names one hold; what is charged was held."""
+
+        ordering: ClassVar[list[str]] = ["-created_at"]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["user", "idempotency_key"], name="billing_hold_once"),
+            models.CheckConstraint(
+                condition=Q(amount_micros__gte=0, charge_micros__gte=0, charge_micros__lte=F("amount_micros")),
+                name="billing_hold_covered",
+            ),
+        ]
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["lease_expires_at"], condition=Q(state="open"), name="billing_hold_overdue"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} hold {self.pk}"
+
+
+class Transfer(models.Model):
+    """One movement, for ever."""
+
+    class Kind(models.TextChoices):
+        """Why it happened."""
+
+        GRANT = "grant", "grant"
+        HOLD = "hold", "set aside"
+        EARNING = "earning", "earned by a node"
+        SITE_SHARE = "site_share", "the site's share"
+        RETURN = "return", "returned from a hold"
+        CONVERT = "convert", "earnings to credits"
+
+    debit_account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="debits")
+    credit_account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="credits")
+    amount_micros = models.BigIntegerField()
+    kind = models.CharField(max_length=16, choices=Kind.choices)
+    hold = models.ForeignKey(Hold, null=True, blank=True, on_delete=models.PROTECT, related_name="transfers")
+    idempotency_key = models.CharField(max_length=KEY_CHARACTERS, unique=True)
+    note = models.CharField(max_length=200, blank=True)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        """Amounts above zero, between two accounts."""
+
+        ordering: ClassVar[list[str]] = ["-pk"]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.CheckConstraint(condition=Q(amount_micros__gt=0), name="billing_transfer_amount"),
+            models.CheckConstraint(condition=~Q(debit_account=F("credit_account")), name="billing_transfer_moves"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.amount_micros}"

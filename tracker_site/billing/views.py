@@ -1,0 +1,75 @@
+"""The credits page.
+
+Invariant: a user sees and moves only what is theirs; every form carries its own key, so that a repeated submission
+moves once.
+"""
+
+from __future__ import annotations
+
+import secrets
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_POST
+
+from meshnet.errors import LedgerError
+from tracker_site.accounts.models import User
+from tracker_site.billing.forms import ConvertForm
+from tracker_site.billing.ledger import balance_micros, convert_earnings
+from tracker_site.billing.models import Account, Transfer
+from tracker_site.billing.pricing import MICROS_PER_CREDIT
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+SHOWN_TRANSFERS = 50
+
+
+@require_GET
+@login_required
+def overview(request: HttpRequest) -> HttpResponse:
+    """Balances and the last transfers."""
+    user = _signed_in(request)
+    mine = Q(debit_account__user=user) | Q(credit_account__user=user)
+    transfers = Transfer.objects.filter(mine).select_related("debit_account", "credit_account")[:SHOWN_TRANSFERS]
+    context = {
+        "credits": in_credits(balance_micros(user)),
+        "held": in_credits(balance_micros(user, Account.Kind.ESCROW)),
+        "earnings": in_credits(balance_micros(user, Account.Kind.EARNINGS)),
+        "transfers": [(transfer, in_credits(transfer.amount_micros)) for transfer in transfers],
+        "key": secrets.token_hex(16),
+    }
+    return render(request, "billing/overview.html", context)
+
+
+@require_POST
+@login_required
+def convert(request: HttpRequest) -> HttpResponse:
+    """Make all or some of the earnings spendable."""
+    user, form = _signed_in(request), ConvertForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, "Say how many credits, above zero.")
+        return redirect("billing:overview")
+    try:
+        convert_earnings(user, form.amount_micros(), idempotency_key=form.cleaned_data["key"])
+    except LedgerError as error:
+        messages.error(request, f"{error.title}.")
+    else:
+        messages.success(request, "Your earnings are credits now.")
+    return redirect("billing:overview")
+
+
+def in_credits(micros: int) -> Decimal:
+    """Micro-credits as credits, exact."""
+    return Decimal(micros) / MICROS_PER_CREDIT
+
+
+def _signed_in(request: HttpRequest) -> User:
+    user = request.user
+    if not isinstance(user, User):  # login_required keeps strangers out; this tells the type checker
+        raise TypeError("the view needs login_required")
+    return user

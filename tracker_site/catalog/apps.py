@@ -1,0 +1,13 @@
+"""Django configuration of catalog."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class CatalogConfig(AppConfig):
+    """Models and prices."""
+
+    name = "tracker_site.catalog"
+    label = "catalog"
+    verbose_name = "Catalog"

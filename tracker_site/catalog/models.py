@@ -1,0 +1,73 @@
+"""The models of the catalogue.
+
+Invariants: a row is complete when it exists (its vocabulary copy is on disk and opens); its artifact never changes,
+only its name, prices and listing do. Nothing is fetched when a request comes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from django.conf import settings
+from django.core.validators import RegexValidator
+from django.db import models
+from django.utils import timezone
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$"
+
+
+class Model(models.Model):
+    """One artifact: one model at one quantisation."""
+
+    name = models.CharField(
+        max_length=100, unique=True, validators=[RegexValidator(NAME_PATTERN)], help_text="What API clients ask for."
+    )
+    artifact_digest = models.CharField(max_length=64, unique=True, editable=False)
+    architecture = models.CharField(max_length=64, editable=False)
+    n_layers = models.PositiveIntegerField(editable=False)
+    context_length = models.PositiveIntegerField(editable=False)
+    vocab_size = models.PositiveIntegerField(editable=False)
+    size_bytes = models.BigIntegerField(editable=False)
+    vocabulary_file = models.CharField(max_length=100, editable=False, help_text="In the vocabulary directory.")
+    chat_template = models.TextField(blank=True, help_text="Jinja; empty where the file has none.")
+    end_tokens = models.JSONField(editable=False, help_text="Ids that end a generation.")
+    prompt_micros = models.PositiveBigIntegerField(default=0, help_text="Micro-credits per million prompt tokens.")
+    completion_micros = models.PositiveBigIntegerField(
+        default=0, help_text="Micro-credits per million generated tokens."
+    )
+    is_listed = models.BooleanField(default=True, help_text="Offered to clients.")
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        """By name."""
+
+        ordering: ClassVar[list[str]] = ["name"]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.CheckConstraint(
+                condition=models.Q(n_layers__gt=0, context_length__gt=0, vocab_size__gt=0), name="catalog_model_sizes"
+            ),
+            # 10^12 keeps any charge within 64 bits at the largest token counts.
+            models.CheckConstraint(
+                condition=models.Q(prompt_micros__lte=10**12, completion_micros__lte=10**12),
+                name="catalog_model_prices",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def digest(self) -> bytes:
+        """The artifact's digest, 32 bytes."""
+        return bytes.fromhex(self.artifact_digest)
+
+    @property
+    def vocabulary_path(self) -> Path:
+        """The vocabulary-only copy of the GGUF file."""
+        return Path(settings.VOCABULARY_DIRECTORY) / self.vocabulary_file
+
+    @classmethod
+    def listed(cls, name: str) -> Model | None:
+        """The model that clients call `name`, if it is offered."""
+        return cls.objects.filter(name=name, is_listed=True).first()

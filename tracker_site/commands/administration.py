@@ -1,0 +1,136 @@
+"""Commands that change the database and end; Django is set up before this module is imported."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from typing import TYPE_CHECKING, Final
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from meshnet.errors import MeshnetError
+from tracker_site.accounts.models import ApiKey, BearerSecret, NodeToken, User
+from tracker_site.billing.audit import audit_ledger
+from tracker_site.billing.ledger import balance_micros, grant
+from tracker_site.catalog.importing import import_model
+from tracker_site.commands.output import Outcome
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+
+
+class AdministrationError(MeshnetError):
+    """The command cannot do what it was asked."""
+
+
+def require_migrated() -> None:
+    """Refuse to work on a database that is not up to date.
+
+    Raises:
+        AdministrationError: not_migrated.
+    """
+    executor = MigrationExecutor(connection)
+    if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        message = "run `meshnet site migrate` first"
+        raise AdministrationError("not_migrated", "The database is not up to date", message)
+
+
+def _migrate(_: argparse.Namespace) -> Outcome:
+    executor = MigrationExecutor(connection)
+    pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    call_command("migrate", interactive=False, verbosity=0)
+    return Outcome(f"{len(pending)} migrations applied", {"applied": len(pending)})
+
+
+def _import_model(chosen: argparse.Namespace) -> Outcome:
+    imported = import_model(
+        chosen.gguf,
+        name=chosen.name,
+        prompt_micros=chosen.prompt_price,
+        completion_micros=chosen.completion_price,
+    )
+    model = imported.model
+    fields = {
+        "name": model.name,
+        "created": imported.is_new,
+        "artifact_digest": model.artifact_digest,
+        "architecture": model.architecture,
+        "n_layers": model.n_layers,
+        "context_length": model.context_length,
+        "vocab_size": model.vocab_size,
+    }
+    words = "is offered now" if imported.is_new else "was offered before"
+    return Outcome(f"{model.name} {words}: {model.architecture}, {model.n_layers} layers", fields)
+
+
+def _create_user(chosen: argparse.Namespace) -> Outcome:
+    if User.objects.filter(username=chosen.username).exists():
+        raise AdministrationError("user_exists", "User exists", f"there is a user {chosen.username} already")
+    drawn = "" if chosen.password_stdin else secrets.token_urlsafe(16)
+    password = drawn or sys.stdin.readline().rstrip("\r\n")
+    user = User(username=chosen.username, is_staff=chosen.admin, is_superuser=chosen.admin)
+    try:
+        validate_password(password, user)
+        user.set_password(password)
+        user.full_clean()
+    except ValidationError as error:
+        raise AdministrationError("bad_user", "User not created", " ".join(error.messages)) from error
+    user.save()
+    fields: dict[str, object] = {"username": user.username, "admin": user.is_staff}
+    if drawn:
+        fields["password"] = drawn
+    return Outcome(f"created {user.username}" + (f", password {drawn}" if drawn else ""), fields)
+
+
+def _create_secret(model: type[BearerSecret], field: str) -> Callable[[argparse.Namespace], Outcome]:
+    def create(chosen: argparse.Namespace) -> Outcome:
+        user = _user(chosen.username)
+        _, raw = model.issue(user, chosen.name)
+        return Outcome(raw, {"username": user.username, field: raw})
+
+    return create
+
+
+def _grant(chosen: argparse.Namespace) -> Outcome:
+    user, key = _user(chosen.username), chosen.key or secrets.token_hex(16)
+    grant(user, chosen.credits, idempotency_key=key, note=chosen.note or "by the command line")
+    balance = balance_micros(user)
+    fields = {"username": user.username, "granted_micros": chosen.credits, "balance_micros": balance}
+    return Outcome(f"{user.username} has {balance / 1_000_000:,.6f} credits", fields)
+
+
+def _audit(_: argparse.Namespace) -> Outcome:
+    found = audit_ledger()
+    fields = {
+        "accounts": found.accounts,
+        "transfers": found.transfers,
+        "open_holds": found.open_holds,
+        "balance_sum_micros": found.balance_sum_micros,
+        "problems": list(found.problems),
+    }
+    counted = f"{found.accounts} accounts, {found.transfers} transfers, {found.open_holds} open holds"
+    words = "; ".join(found.problems) or f"{counted}: the ledger sums to zero"
+    return Outcome(words, fields, status=1 if found.problems else 0)
+
+
+def _user(username: str) -> User:
+    user = User.objects.filter(username=username, is_active=True).first()
+    if user is None:
+        raise AdministrationError("unknown_user", "No such user", f"there is no active user {username}")
+    return user
+
+
+COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Outcome]]] = {
+    "migrate": _migrate,
+    "import-model": _import_model,
+    "create-user": _create_user,
+    "create-key": _create_secret(ApiKey, "key"),
+    "create-node-token": _create_secret(NodeToken, "token"),
+    "grant": _grant,
+    "audit": _audit,
+}

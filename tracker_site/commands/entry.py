@@ -1,0 +1,69 @@
+"""From arguments to a command.
+
+Invariant: Django is set up here and nowhere else on the command line, after everything it reads from the environment
+is decided.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from django.core.exceptions import ImproperlyConfigured
+
+from meshnet.errors import MeshnetError
+from tracker_site.commands.output import print_outcome
+from tracker_site.commands.parser import build_parser
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+EXIT_USAGE: Final = 2
+SETTINGS: Final = "tracker_site.config.settings"
+# Failures of the surroundings, not of the work.
+SURROUNDINGS: Final = frozenset({"port_taken", "relay_failed", "not_migrated", "no_relay_url"})
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; see `meshnet site --help`."""
+    try:
+        chosen = build_parser().parse_args(arguments)
+    except SystemExit as stop:  # argparse has told the user
+        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
+    try:
+        return _run(chosen)
+    except ImproperlyConfigured as error:
+        sys.stderr.write(f"meshnet site: {error}\n")
+        return EXIT_USAGE
+    except MeshnetError as error:
+        sys.stderr.write(f"meshnet site: {error.title}: {error.message} [{error.code}]\n")
+        return EXIT_USAGE if error.code in SURROUNDINGS else 1
+
+
+def set_up_django() -> None:
+    """Load the settings and the apps.
+
+    Raises:
+        ImproperlyConfigured: a variable of the environment is wrong.
+    """
+    import django  # noqa: PLC0415 - after the environment is decided
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS)
+    django.setup()
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    if chosen.command in {"serve", "relay"}:
+        from tracker_site.commands import serving  # noqa: PLC0415 - it decides the environment first
+
+        return serving.serve(chosen) if chosen.command == "serve" else serving.relay(chosen)
+    set_up_django()
+    from tracker_site.commands.administration import COMMANDS, require_migrated  # noqa: PLC0415 - imports models
+
+    if chosen.command != "migrate":
+        require_migrated()
+    outcome = COMMANDS[chosen.command](chosen)
+    print_outcome(outcome, is_json=chosen.is_json)
+    return outcome.status

@@ -1,0 +1,98 @@
+"""`meshnet site serve` and `meshnet site relay`.
+
+Invariants: ports are had before Django is set up, because the settings read the relay's URL; what can fail at the
+start fails before the ready line, with status 2.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from meshnet.errors import MeshnetError
+from tracker_site.commands.entry import set_up_django
+from tracker_site.commands.output import print_line
+from tracker_site.ops.child import child_command
+from tracker_site.ops.parent_death import die_with_parent
+from tracker_site.ops.relay_process import RelayProcess
+from tracker_site.ops.server import bind, free_port, run_site
+
+if TYPE_CHECKING:
+    import argparse
+
+RELAY_MODULE = "tracker_site.relay"
+
+
+class ServeError(MeshnetError):
+    """The surroundings do not allow to serve."""
+
+
+def serve(chosen: argparse.Namespace) -> int:
+    """Run Daphne here and the relay as a child, until SIGTERM or SIGINT.
+
+    Raises:
+        MeshnetError: port_taken, relay_failed, not_migrated or no_relay_url.
+    """
+    if chosen.parent_pid:
+        die_with_parent(chosen.parent_pid)
+    listening = bind(chosen.host, chosen.port)
+    relay_port = chosen.relay_port or free_port(chosen.host)
+    _decide_relay_url(chosen.host, relay_port)
+    set_up_django()
+    from django.conf import settings  # noqa: PLC0415 - set up just now
+
+    from tracker_site.commands.administration import require_migrated  # noqa: PLC0415
+    from tracker_site.config.asgi import application  # noqa: PLC0415
+    from tracker_site.nodes.presence import forget_connections  # noqa: PLC0415
+
+    require_migrated()
+    if settings.IS_SINGLE_PROCESS:
+        forget_connections()
+    relay_process = RelayProcess(child_command(RELAY_MODULE, *_relay_arguments(chosen.host, relay_port)))
+    site_url = f"http://{_in_url(chosen.host)}:{listening.getsockname()[1]}"
+    ready = json.dumps({"ready": True, "site": site_url, "relay": settings.RELAY_URL, "pid": os.getpid()})
+    failure = run_site(application, listening, relay_process, lambda: print_line(ready))
+    if failure is not None:
+        raise failure
+    return 0
+
+
+def relay(chosen: argparse.Namespace) -> int:
+    """Become the relay."""
+    set_up_django()
+    arguments = _relay_arguments(chosen.host, chosen.port)
+    os.execv(sys.executable, [sys.executable, "-m", RELAY_MODULE, *arguments])  # noqa: S606 - our own program
+
+
+def _relay_arguments(host: str, relay_port: int) -> list[str]:
+    from django.conf import settings  # noqa: PLC0415 - set up by the caller
+
+    from tracker_site.nodes.site_key import site_signing_key  # noqa: PLC0415
+
+    public_key = site_signing_key().public_key.hex()
+    return [
+        "--host", host, "--port", str(relay_port), "--relay-id", settings.RELAY_ID, "--site-public-key", public_key,
+    ]  # fmt: skip
+
+
+def _decide_relay_url(host: str, relay_port: int) -> None:
+    if os.environ.get("MESHNET_RELAY_URL", "").strip():
+        return
+    if _is_wildcard(host):
+        message = f"{host} is no address that nodes can dial: set MESHNET_RELAY_URL to one"
+        raise ServeError("no_relay_url", "The relay's address is not known", message)
+    os.environ["MESHNET_RELAY_URL"] = f"ws://{_in_url(host)}:{relay_port}"
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,1 @@
+"""How the site is put together: settings, URLs, ASGI. Nothing but `commands` imports it."""

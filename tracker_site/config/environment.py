@@ -1,0 +1,96 @@
+"""Strict reading of the site's environment variables.
+
+Invariant: a value that is present but wrong stops the start with the variable's name; it never falls back silently.
+Only `settings` calls this module.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
+
+
+def text(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> str:
+    """A value without surrounding blanks."""
+    return environment.get(name, default).strip()
+
+
+def flag(name: str, *, default: bool = False, environment: Mapping[str, str] = os.environ) -> bool:
+    """A yes or no.
+
+    Raises:
+        ImproperlyConfigured: neither a word for yes nor one for no.
+    """
+    if name not in environment:
+        return default
+    word = environment[name].strip().lower()
+    if word in TRUE_WORDS:
+        return True
+    if word in FALSE_WORDS:
+        return False
+    raise ImproperlyConfigured(f"{name} must be 1 or 0, not {word!r}")
+
+
+def words(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> list[str]:
+    """A comma-separated list."""
+    return [word.strip() for word in text(name, default, environment).split(",") if word.strip()]
+
+
+def data_directory(name: str, environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder of everything the site keeps; created, readable by its owner only."""
+    chosen = text(name, environment=environment)
+    folder = Path(chosen) if chosen else Path.home() / ".local" / "share" / "meshnet" / "site"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder.resolve()
+
+
+def sqlite_database(path: Path) -> dict[str, object]:
+    """SQLite that several threads may write: WAL, and every transaction takes the write lock when it begins.
+
+    With the default, deferred transactions, two of them that read and then write fail with "database is locked" at
+    once, whatever the timeout.
+    """
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "OPTIONS": {
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,  # seconds
+            "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;",
+        },
+    }
+
+
+def postgresql_database(name: str, url: str) -> dict[str, object]:
+    """PostgreSQL through psycopg's pool; persistent connections of Django's own leak under ASGI.
+
+    Raises:
+        ImproperlyConfigured: not `postgresql://user:password@host:port/database`.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or 5432
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} is not a URL") from error
+    if parts.scheme not in {"postgresql", "postgres"} or not parts.path.strip("/"):
+        raise ImproperlyConfigured(f"{name} must look like postgresql://user:password@host:5432/database")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.strip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": port,
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {"pool": {"min_size": 2, "max_size": 16, "timeout": 10}},
+    }

@@ -1,0 +1,14 @@
+"""Every URL of the site."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("tracker_site.ops.urls")),
+    path("account/", include("tracker_site.accounts.urls")),
+    path("account/credits/", include("tracker_site.billing.urls")),
+    path("api/nodes/", include("tracker_site.nodes.urls")),
+    path("admin/", admin.site.urls),
+]

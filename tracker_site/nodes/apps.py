@@ -1,0 +1,13 @@
+"""Django configuration of nodes."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class NodesConfig(AppConfig):
+    """The Tracker's register."""
+
+    name = "tracker_site.nodes"
+    label = "nodes"
+    verbose_name = "Nodes"

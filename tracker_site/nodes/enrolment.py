@@ -1,0 +1,108 @@
+"""A node joins: one identity per key, owned by the user whose token it showed.
+
+Invariants: enrolling is idempotent for the owner and impossible for anybody else; the token is not needed again. The
+key's possession is proven at each control connection, not here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import transaction
+
+from meshnet.errors import MeshnetError
+from meshnet.keys import PUBLIC_KEY_BYTES
+from tracker_site.accounts.authentication import authenticate_node_token
+from tracker_site.nodes.models import Node
+from tracker_site.nodes.reports import for_people
+
+if TYPE_CHECKING:
+    from tracker_site.accounts.models import User
+
+MAX_NAME_CHARACTERS = 64
+
+
+class EnrolmentError(MeshnetError):
+    """The node was not enrolled; trying again with the same values is useless."""
+
+
+@dataclass(frozen=True)
+class EnrolmentRequest:
+    """What a node sends; `token` stays out of its `repr`."""
+
+    token: str
+    public_key: bytes
+    name: str
+
+    def __repr__(self) -> str:
+        return f"EnrolmentRequest({self.name!r}, {self.public_key.hex()[:16]})"
+
+
+def parse_enrolment(document: object) -> EnrolmentRequest:
+    """Check a decoded JSON document.
+
+    Raises:
+        EnrolmentError: bad_request, with the field at fault.
+    """
+    if not isinstance(document, dict):
+        raise _bad_request("the body must be a JSON object")
+    token, key, name = document.get("token"), document.get("public_key"), document.get("name")
+    if not isinstance(token, str) or not token:
+        raise _bad_request("token must be a string")
+    if not isinstance(name, str) or not for_people(name, MAX_NAME_CHARACTERS):
+        raise _bad_request("name must be a string of 1 to 64 characters")
+    return EnrolmentRequest(token, _parse_key(key), for_people(name, MAX_NAME_CHARACTERS))
+
+
+def enrol(request: EnrolmentRequest) -> tuple[Node, bool]:
+    """Give the key an identity; the second value says whether it is new.
+
+    Raises:
+        EnrolmentError: bad_token, key_enrolled_elsewhere, node_blocked or too_many_nodes.
+    """
+    token = authenticate_node_token(request.token)
+    if token is None:
+        message = "the token is wrong or revoked; make a new one on the account page"
+        raise EnrolmentError("bad_token", "Token not accepted", message)
+    return _enrol(token.user, request.public_key.hex(), request.name)
+
+
+@transaction.atomic
+def _enrol(owner: User, public_key: str, name: str) -> tuple[Node, bool]:
+    existing = Node.objects.select_for_update().filter(public_key=public_key).first()
+    if existing is not None:
+        return _enrol_again(existing, owner, name), False
+    if Node.objects.filter(owner=owner).count() >= settings.NODES_PER_USER:
+        message = f"you have {settings.NODES_PER_USER} nodes, which is the limit"
+        raise EnrolmentError("too_many_nodes", "Too many nodes", message)
+    # Of two first enrolments at once the second finds the row here.
+    node, is_new = Node.objects.get_or_create(public_key=public_key, defaults={"owner": owner, "name": name})
+    return (node, True) if is_new else (_enrol_again(node, owner, name), False)
+
+
+def _enrol_again(node: Node, owner: User, name: str) -> Node:
+    if node.owner_id != owner.pk:
+        message = "this node's key belongs to another user; delete the node's state folder to draw a new key"
+        raise EnrolmentError("key_enrolled_elsewhere", "Key taken", message)
+    if node.is_blocked:
+        raise EnrolmentError("node_blocked", "Node blocked", "an administrator has blocked this node")
+    if node.name != name:
+        node.name = name
+        node.save(update_fields=["name"])
+    return node
+
+
+def _parse_key(key: object) -> bytes:
+    problem = "public_key must be 64 hexadecimal digits"
+    if not isinstance(key, str) or len(key) != 2 * PUBLIC_KEY_BYTES:
+        raise _bad_request(problem)
+    try:
+        return bytes.fromhex(key)
+    except ValueError as error:
+        raise _bad_request(problem) from error
+
+
+def _bad_request(message: str) -> EnrolmentError:
+    return EnrolmentError("bad_request", "Request not understood", message)

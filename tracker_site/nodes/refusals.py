@@ -1,0 +1,48 @@
+"""Why the site closes a node's control connection.
+
+Invariant: a code is never renamed or reused; a node's software decides by it whether to try again.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from meshnet.errors import ProtocolError
+
+
+class ControlRefusalCode(StrEnum):
+    """`ControlRefusal.code`."""
+
+    MALFORMED = "malformed"
+    MESSAGE_TOO_LARGE = "message_too_large"
+    UNEXPECTED_MESSAGE = "unexpected_message"
+    VERSION_MISMATCH = "version_mismatch"
+    BAD_SIGNATURE = "bad_signature"
+    UNKNOWN_NODE = "unknown_node"
+    NODE_BLOCKED = "node_blocked"
+    REPLACED = "replaced"
+    HELLO_TIMEOUT = "hello_timeout"
+    LEASE_EXPIRED = "lease_expired"
+
+
+TITLES: Final[dict[ControlRefusalCode, str]] = {
+    ControlRefusalCode.MALFORMED: "Malformed message",
+    ControlRefusalCode.MESSAGE_TOO_LARGE: "Message too large",
+    ControlRefusalCode.UNEXPECTED_MESSAGE: "Unexpected message",
+    ControlRefusalCode.VERSION_MISMATCH: "Versions differ",
+    ControlRefusalCode.BAD_SIGNATURE: "Wrong signature",
+    ControlRefusalCode.UNKNOWN_NODE: "Node not enrolled",
+    ControlRefusalCode.NODE_BLOCKED: "Node blocked",
+    ControlRefusalCode.REPLACED: "Connected elsewhere",
+    ControlRefusalCode.HELLO_TIMEOUT: "No hello",
+    ControlRefusalCode.LEASE_EXPIRED: "No report",
+}
+
+
+class ControlError(ProtocolError):
+    """What a node sent, or failed to send, ends its control connection."""
+
+    def __init__(self, code: ControlRefusalCode, message: str) -> None:
+        super().__init__(code, TITLES[code], message)
+        self.refusal_code = code

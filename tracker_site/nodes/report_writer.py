@@ -1,0 +1,64 @@
+"""Stores a connection's reports without holding up its other messages.
+
+Invariants: one write at a time, and only the newest report waits; a report of a connection that is no longer the
+node's is dropped. Lives on the event loop, from identification to the connection's end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from django.db import Error
+
+from tracker_site import database
+from tracker_site.nodes import presence
+
+if TYPE_CHECKING:
+    from tracker_site.nodes.reports import Report, ShardIdentity
+
+logger = logging.getLogger(__name__)
+
+
+class ReportWriter:
+    """A slot for one report and the task that empties it."""
+
+    def __init__(self, node_id: str, channel_name: str) -> None:
+        self._node_id = node_id
+        self._channel_name = channel_name
+        self._newest: Report | None = None
+        self._arrived = asyncio.Event()
+        self._stored: frozenset[ShardIdentity] | None = None
+        self._task = asyncio.create_task(self._run(), name=f"reports of node {node_id}")
+
+    def offer(self, report: Report) -> None:
+        """Take a report; one that was still waiting is superseded."""
+        self._newest = report
+        self._arrived.set()
+
+    async def stop(self) -> None:
+        """Write nothing more; idempotent."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            report, self._newest = self._newest, None
+            if report is None:
+                continue
+            try:
+                await self._write(report)
+            except Error:
+                # The next heartbeat tries again; until then the lease of the last stored report counts.
+                logger.exception("the report of node %s could not be stored", self._node_id)
+
+    async def _write(self, report: Report) -> None:
+        is_same = report.identities == self._stored
+        is_current = await database.write(
+            presence.record_report, self._node_id, self._channel_name, report, is_same_shards=is_same
+        )
+        if is_current:
+            self._stored = report.identities

@@ -1,0 +1,201 @@
+"""What a node says of itself: strict parsing of `NodeReport` and `ControlHello` bodies.
+
+Invariants: every count, length, digest, range and figure is checked here and nowhere else; values are frozen and
+pure. Figures are the node's own claims. Source: control.proto; protocol rules, 14.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.constants import SESSION_ID_BYTES
+from meshnet.ids import SessionKey
+from meshnet.v1 import control_pb2, frame_pb2
+from tracker_site.nodes.refusals import ControlError, ControlRefusalCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from meshnet.v1 import session_pb2
+
+DIGEST_BYTES: Final = 32
+MAX_SHARDS: Final = 16
+MAX_OPEN_SESSIONS: Final = 4096
+MAX_LAYERS: Final = 4096
+MAX_COUNT: Final = 2**31 - 1  # what a database integer holds
+MAX_MS: Final = 3_600_000.0  # an hour; anything longer is no measurement
+MAX_EXACT_CLASS_BYTES: Final = 2048
+ELEMENT_BYTES: Final = {frame_pb2.DTYPE_F32: 4, frame_pb2.DTYPE_F16: 2, frame_pb2.DTYPE_BF16: 2, frame_pb2.DTYPE_I32: 4}
+STATES: Final = {
+    control_pb2.NodeReport.STATE_LOADING: "loading",
+    control_pb2.NodeReport.STATE_SERVING: "serving",
+    control_pb2.NodeReport.STATE_PAUSED: "paused",
+    control_pb2.NodeReport.STATE_DEGRADED: "degraded",
+}
+CARRIERS: Final = frozenset({"auto", "direct", "relay"})
+
+
+@dataclass(frozen=True, slots=True)
+class ShardIdentity:
+    """What a loaded shard is; a change means that another shard was loaded."""
+
+    artifact_digest: bytes
+    architecture: str
+    layer_begin: int
+    layer_end: int
+    n_layers: int
+    contract_digest: bytes
+    exact_class: bytes
+    context_length: int
+    vocab_size: int
+    needs_token_ids: bool
+    seam_bytes_per_row: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFigures:
+    """How it fares: times in ms, KV cells and sessions as counts."""
+
+    decode_ms_per_layer: float
+    prefill_ms_per_layer: float
+    tail_ms: float
+    kv_cells_total: int
+    kv_cells_free: int
+    max_sessions: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole node report."""
+
+    state: str
+    reason: str
+    link_address: str
+    link_fingerprint: bytes
+    carrier: str
+    data_connected: bool
+    shards: tuple[tuple[ShardIdentity, ShardFigures], ...]
+
+    @property
+    def identities(self) -> frozenset[ShardIdentity]:
+        """What is loaded, whatever the figures."""
+        return frozenset(identity for identity, _ in self.shards)
+
+
+def parse_report(message: control_pb2.NodeReport) -> Report:
+    """Check a report and give it types.
+
+    Raises:
+        ControlError: MALFORMED, with the field at fault.
+    """
+    _require(message.state in STATES, "state")
+    _require(len(message.shards) <= MAX_SHARDS, "shards")
+    _require(len(message.link_address) <= 128, "link_address")
+    _require(len(message.link_fingerprint) in {0, DIGEST_BYTES}, "link_fingerprint")
+    _require(message.carrier in CARRIERS, "carrier")
+    shards = tuple(_parse_shard(shard) for shard in message.shards)
+    ranges = {(shard.artifact_digest, shard.layer_begin, shard.layer_end) for shard, _ in shards}
+    _require(len(ranges) == len(shards), "shards")
+    return Report(
+        state=STATES[message.state],
+        reason=for_people(message.reason),
+        link_address=for_people(message.link_address),
+        link_fingerprint=message.link_fingerprint,
+        carrier=message.carrier,
+        data_connected=message.data_connected,
+        shards=shards,
+    )
+
+
+def parse_session_refs(references: Iterable[control_pb2.SessionRef]) -> frozenset[SessionKey]:
+    """The sessions that a node lists.
+
+    Raises:
+        ControlError: MALFORMED.
+    """
+    keys = set()
+    for reference in references:
+        keys.add(parse_session(reference.session, reference.epoch))
+        _require(len(keys) <= MAX_OPEN_SESSIONS, "open_sessions")
+    return frozenset(keys)
+
+
+def parse_session(session: bytes, epoch: int) -> SessionKey:
+    """One session and epoch.
+
+    Raises:
+        ControlError: MALFORMED.
+    """
+    _require(len(session) == SESSION_ID_BYTES, "session")
+    _require(epoch >= 1, "epoch")
+    return SessionKey(session, epoch)
+
+
+def for_people(words: str, limit: int = 300) -> str:
+    """Text from a node as it may be stored and shown: one line of printable characters."""
+    return "".join(character if character.isprintable() else " " for character in words[:limit]).strip()
+
+
+def _parse_shard(shard: control_pb2.ShardReport) -> tuple[ShardIdentity, ShardFigures]:
+    _require(len(shard.artifact_digest) == DIGEST_BYTES, "artifact_digest")
+    return _parse_identity(shard.artifact_digest, shard.contract), _parse_figures(shard)
+
+
+def _parse_identity(artifact_digest: bytes, contract: session_pb2.BoundaryContract) -> ShardIdentity:
+    layers = contract.layers
+    _require(layers.layer_begin < layers.layer_end <= contract.n_layers <= MAX_LAYERS, "layers")
+    _require(len(contract.contract_digest) == DIGEST_BYTES, "contract_digest")
+    _require(0 < len(contract.architecture) <= 64, "architecture")
+    _require(0 < contract.context_length <= MAX_COUNT, "context_length")
+    _require(0 < contract.vocab_size <= MAX_COUNT, "vocab_size")
+    exact_class = (
+        contract.exact_class.SerializeToString(deterministic=True) if contract.HasField("exact_class") else b""
+    )
+    _require(len(exact_class) <= MAX_EXACT_CLASS_BYTES, "exact_class")
+    return ShardIdentity(
+        artifact_digest=artifact_digest,
+        architecture=for_people(contract.architecture),
+        layer_begin=layers.layer_begin,
+        layer_end=layers.layer_end,
+        n_layers=contract.n_layers,
+        contract_digest=contract.contract_digest,
+        exact_class=exact_class,
+        context_length=contract.context_length,
+        vocab_size=contract.vocab_size,
+        needs_token_ids=contract.needs_token_ids,
+        seam_bytes_per_row=_seam_bytes_per_row(contract),
+    )
+
+
+def _seam_bytes_per_row(contract: session_pb2.BoundaryContract) -> int:
+    _require(len(contract.outputs) <= 8 and len(contract.inputs) <= 8, "outputs")
+    _require(all(tensor.dtype in ELEMENT_BYTES for tensor in contract.outputs), "outputs")
+    row_bytes = sum(tensor.elements_per_row * ELEMENT_BYTES[tensor.dtype] for tensor in contract.outputs)
+    _require(row_bytes <= MAX_COUNT, "outputs")
+    return row_bytes
+
+
+def _parse_figures(shard: control_pb2.ShardReport) -> ShardFigures:
+    for name in ("decode_ms_per_layer", "prefill_ms_per_layer", "tail_ms"):
+        value = getattr(shard, name)
+        _require(math.isfinite(value) and 0.0 <= value <= MAX_MS, name)
+    for name in ("kv_cells_total", "max_sessions", "sessions"):
+        _require(getattr(shard, name) <= MAX_COUNT, name)
+    _require(shard.kv_cells_free <= shard.kv_cells_total, "kv_cells_free")
+    return ShardFigures(
+        decode_ms_per_layer=shard.decode_ms_per_layer,
+        prefill_ms_per_layer=shard.prefill_ms_per_layer,
+        tail_ms=shard.tail_ms,
+        kv_cells_total=shard.kv_cells_total,
+        kv_cells_free=shard.kv_cells_free,
+        max_sessions=shard.max_sessions,
+        sessions=shard.sessions,
+    )
+
+
+def _require(condition: bool, field: str) -> None:
+    if not condition:
+        raise ControlError(ControlRefusalCode.MALFORMED, f"{field} is missing or out of range")

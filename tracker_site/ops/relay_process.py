@@ -1,0 +1,128 @@
+"""The relay as a child of `meshnet site serve`.
+
+Invariants: started from the main thread, it dies with this process however that ends; one that dies is started again
+on the same port, with backoff; after `stop` there is none. Lives on one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from meshnet.errors import MeshnetError
+from tracker_site.ops.restart import Backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+logger = logging.getLogger(__name__)
+
+READY_TIMEOUT_S: Final = 20.0
+STOP_TIMEOUT_S: Final = 5.0
+MAX_LINE_BYTES: Final = 64 * 1024
+
+
+class RelayStartError(MeshnetError):
+    """The relay did not come up."""
+
+
+class RelayProcess:
+    """Keeps one relay running."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the running relay."""
+        return self._process.pid if self._process is not None else None
+
+    async def start(self) -> None:
+        """Start it and wait until it listens.
+
+        Raises:
+            RelayStartError: it ended, or said nothing in time.
+        """
+        started_s = time.monotonic()
+        await self._launch()
+        self._keeper = asyncio.create_task(self._keep(started_s), name="relay keeper")
+
+    async def stop(self) -> None:
+        """End it for good; idempotent."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+        await self._end_process()
+
+    async def _launch(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            limit=MAX_LINE_BYTES,
+        )
+        try:
+            async with asyncio.timeout(READY_TIMEOUT_S):
+                await _read_ready_line(self._process)
+        except (TimeoutError, RelayStartError) as error:
+            await self._end_process()
+            raise RelayStartError("relay_failed", "The relay did not start", str(error) or "no word in time") from error
+
+    async def _keep(self, started_s: float) -> None:
+        backoff = Backoff()
+        while True:
+            status = await self._wait_for_end()
+            delay_s = backoff.delay_s(time.monotonic() - started_s)
+            logger.error("the relay ended with status %s; starting it again in %.1f s", status, delay_s)
+            await asyncio.sleep(delay_s)
+            started_s = time.monotonic()
+            try:
+                await self._launch()
+            except RelayStartError as error:
+                logger.error("%s", error)  # noqa: TRY400 - the cause is in the text
+
+    async def _wait_for_end(self) -> int | None:
+        process = self._process
+        if process is None:
+            return None
+        # Its output is drained, so that it never blocks on a full pipe.
+        if process.stdout is not None:
+            while await process.stdout.read(MAX_LINE_BYTES):
+                pass
+        return await process.wait()
+
+    async def _end_process(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def _read_ready_line(process: asyncio.subprocess.Process) -> None:
+    if process.stdout is None:
+        raise RelayStartError("relay_failed", "The relay did not start", "it has no output")
+    line = await process.stdout.readline()
+    if not line:
+        message = f"it ended with status {await process.wait()}"
+        raise RelayStartError("relay_failed", "The relay did not start", message)
+    try:
+        document = json.loads(line)
+    except ValueError as error:
+        raise RelayStartError("relay_failed", "The relay did not start", "its first line is not JSON") from error
+    if not isinstance(document, dict) or document.get("ready") is not True:
+        raise RelayStartError("relay_failed", "The relay did not start", "its first line does not say ready")

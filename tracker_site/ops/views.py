@@ -1,0 +1,66 @@
+"""`/healthz` for supervisors, `/metrics.json` for administrators.
+
+Invariant: neither tells anything about a user or a request; health answers from the database, not from memory.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.db import Error
+from django.db.models import Count, Sum
+from django.http import JsonResponse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from tracker_site.accounts.authentication import bearer_secret
+from tracker_site.billing.models import Account, Hold, Transfer
+from tracker_site.catalog.models import Model
+from tracker_site.nodes.models import LoadedShard, Node
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+
+@require_safe
+@never_cache
+def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view's signature
+    """200 while the database answers, 503 otherwise."""
+    try:
+        Model.objects.exists()
+    except Error:
+        return JsonResponse({"status": "no_database"}, status=503)
+    return JsonResponse({"status": "ok"})
+
+
+@require_safe
+@never_cache
+def metrics(request: HttpRequest) -> JsonResponse:
+    """Counts, for staff and for whoever holds the metrics token."""
+    if not _may_see_metrics(request):
+        return JsonResponse({"error": {"code": "forbidden", "message": "for administrators"}}, status=403)
+    present = Node.objects.filter(lease_expires_at__gt=timezone.now()).exclude(channel_name="")
+    by_state = present.order_by().values_list("state").annotate(count=Count("pk"))
+    serving = LoadedShard.objects.filter(node__in=present, node__state=Node.State.SERVING)
+    figures = {
+        "nodes_enrolled": Node.objects.count(),
+        "nodes_present": dict(by_state),
+        "shards": serving.count(),
+        "shards_mismatched": serving.exclude(mismatch_reason="").count(),
+        "sessions": serving.aggregate(total=Sum("sessions"))["total"] or 0,
+        "models_listed": Model.objects.filter(is_listed=True).count(),
+        "holds_open": Hold.objects.filter(state=Hold.State.OPEN).count(),
+        "transfers": Transfer.objects.count(),
+        "ledger_sum_micros": Account.objects.aggregate(total=Sum("balance_micros"))["total"] or 0,
+    }
+    return JsonResponse(figures)
+
+
+def _may_see_metrics(request: HttpRequest) -> bool:
+    if request.user.is_authenticated and request.user.is_staff:
+        return True
+    shown, expected = bearer_secret(request.headers), settings.METRICS_TOKEN
+    return bool(expected) and shown is not None and secrets.compare_digest(shown.encode(), expected.encode())
