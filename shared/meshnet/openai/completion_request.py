@@ -1,6 +1,6 @@
 """The body of `POST /v1/completions`.
 
-Invariants: exactly one prompt, as text or as token ids; `max_tokens` is 16 where it is not given, as in OpenAI's API.
+Invariants: exactly one prompt, as text or as token ids. OpenAI's default of 16 tokens is the gateway's to apply.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from meshnet.openai.request_fields import (
 )
 from meshnet.openai.specification import Face, GenerationSpec, TextPrompt, TokenPrompt
 
+# What OpenAI's API generates at most where the request names no limit.
 MAX_TOKENS_DEFAULT: Final = 16
 
 
@@ -62,7 +63,7 @@ class CompletionRequest(GenerationFields):
             model=self.model,
             prompt=self.prompt,
             sampling=self.sampling(logprobs=self.logprobs is not None, top_logprobs=self.logprobs or 0),
-            max_tokens=self.max_tokens or MAX_TOKENS_DEFAULT,
+            max_tokens=self.max_tokens,
             stop=tuple(self.stop or ()),
             delivery=self.delivery(),
         )

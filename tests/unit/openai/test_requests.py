@@ -228,7 +228,7 @@ def test_parts_are_joined_and_developer_is_system() -> None:
 )
 def test_the_four_forms_of_a_prompt(prompt: object, parsed: object) -> None:
     spec = parse_completion_request(text({"prompt": prompt}))
-    assert (spec.prompt, spec.max_tokens, spec.face) == (parsed, 16, Face.COMPLETION)
+    assert (spec.prompt, spec.max_tokens, spec.face) == (parsed, None, Face.COMPLETION)
 
 
 def test_zero_logprobs_still_asks_for_the_drawn_token() -> None:

@@ -1,0 +1,86 @@
+"""What no honest tail sends is never believed."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import pytest
+
+from meshnet.errors import ProtocolError
+from meshnet.openai.telemetry import StageState
+from meshnet.vocab import ByteVocabulary
+from tests.unit.gateway.stand_ins import MODEL, chat
+from tracker_site.gateway.admission import admit
+from tracker_site.gateway.limits import LIMITS
+from tracker_site.gateway.outlet import Outlet
+from tracker_site.gateway.ports import StageHealthChanged, TokenReceived
+from tracker_site.gateway.route_reader import RouteReader
+from tracker_site.gateway.telemetry_board import TelemetryBoard
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tracker_site.gateway.ports import RouteEvent, RouteStage
+
+
+class Recited:
+    """A route that recites given events."""
+
+    def __init__(self, *events: RouteEvent) -> None:
+        self.stages: list[RouteStage] = []
+        self._events = events
+
+    async def events(self) -> AsyncIterator[RouteEvent]:
+        for event in self._events:
+            yield event
+
+    def acknowledge(self, index: int) -> None: ...
+
+    async def close(self, reason: str) -> None: ...
+
+
+async def read(*events: RouteEvent, max_tokens: int = 3, capacity: int = 64) -> None:
+    admission = admit(chat(max_tokens=max_tokens), MODEL, ByteVocabulary(512), (1, 2), 0, max_tokens_default=9)
+    reader = RouteReader(admission, (), TelemetryBoard("id", 0.0), Outlet(capacity, lambda _tokens: None), lambda: 0.0)
+    await reader.read(Recited(*events), LIMITS)
+
+
+def tokens(count: int) -> list[TokenReceived]:
+    return [TokenReceived(index, 65) for index in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        (TokenReceived(2, 65), "sequence_gap"),
+        (TokenReceived(0, 65), "sequence_gap"),
+        (TokenReceived(1, -1), "bad_token_id"),
+        (TokenReceived(1, 260), "bad_token_id"),
+        (TokenReceived(1, 65, logprob=math.nan), "not_finite"),
+        (TokenReceived(1, 65, logprob=math.inf), "not_finite"),
+        (TokenReceived(1, 65, logprob=-1.0, top_logprobs=((260, -1.0),)), "bad_token_id"),
+        (TokenReceived(1, 65, logprob=-1.0, top_logprobs=((6, math.nan),)), "not_finite"),
+    ],
+)
+async def test_impossible_tokens(event: TokenReceived, code: str) -> None:
+    with pytest.raises(ProtocolError) as caught:
+        await read(TokenReceived(0, 65), event)
+    assert caught.value.code == code
+
+
+async def test_more_tokens_than_were_asked_for() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        await read(*tokens(4))
+    assert caught.value.code == "wrong_position"
+
+
+async def test_more_tokens_than_the_window_allows() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        await read(*tokens(50), max_tokens=100, capacity=40)
+    assert caught.value.code == "window_exceeded"
+
+
+async def test_news_of_a_stage_that_does_not_exist_is_ignored() -> None:
+    with pytest.raises(Exception, match="route_ended"):
+        await read(StageHealthChanged(5, StageState.LATE))

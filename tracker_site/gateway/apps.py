@@ -1,0 +1,13 @@
+"""The Django app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class GatewayConfig(AppConfig):
+    """Generations and their records."""
+
+    name = "tracker_site.gateway"
+    label = "gateway"
+    verbose_name = "Generations"

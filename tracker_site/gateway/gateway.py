@@ -1,0 +1,121 @@
+"""Where generations are started: who may, how many at once, and which are alive.
+
+Invariants: every started generation is in `live` until it is settled; a slot is given back once, whatever happened
+between taking it and settling. Belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from meshnet.openai.errors import SERVER_ERROR, RequestError
+from meshnet.openai.specification import Face
+from tracker_site.gateway.admission import Admission, admit
+from tracker_site.gateway.generation import Generation
+from tracker_site.gateway.vocabularies import Vocabularies, tokenise
+
+if TYPE_CHECKING:
+    from meshnet.openai.specification import GenerationSpec
+    from tracker_site.gateway.parts import Parts
+    from tracker_site.gateway.ports import Caller, ModelSource, ServedModel
+
+logger = logging.getLogger(__name__)
+
+_ID_PREFIX: Final = {Face.CHAT: "chatcmpl-", Face.COMPLETION: "cmpl-"}
+
+
+class Gateway:
+    """Starts generations and knows those that are alive."""
+
+    def __init__(self, models: ModelSource, parts: Parts) -> None:
+        self.models = models
+        self.live: dict[str, Generation] = {}
+        self._parts = parts
+        self._vocabularies = Vocabularies()
+        self._slots: Counter[int] = Counter()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self, caller: Caller, spec: GenerationSpec) -> Generation:
+        """Admit a request and start answering it; the hold is placed when this returns.
+
+        Raises:
+            RequestError: the model is unknown, the request does not fit it, or too much is running.
+            VocabularyError: the prompt cannot be tokenised.
+            LedgerError: `insufficient_credit`, or the ledger did not answer.
+        """
+        self._take_slot(caller)
+        try:
+            admission = await self._admit(spec)
+            generation = Generation(_draw_id(spec.face), caller, spec, admission, self._parts)
+        except BaseException:
+            self._give_slot_back(caller)
+            raise
+        self._launch(generation)
+        await generation.held()
+        return generation
+
+    async def settled(self) -> None:
+        """Wait until every generation that is alive now is settled; for tests and an orderly stop."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+
+    async def _admit(self, spec: GenerationSpec) -> Admission:
+        model = await self.find_model(spec.model)
+        try:
+            async with asyncio.timeout(self._parts.limits.tokenise_s):
+                vocabulary = await self._vocabularies.get(model)
+                prompt_tokens = await tokenise(vocabulary, spec.prompt)
+        except TimeoutError:
+            message = "The prompt could not be tokenised in time; the site is busy."
+            raise RequestError("site_busy", message, status=503, error_type=SERVER_ERROR) from None
+        seed = secrets.randbits(64)
+        return admit(
+            spec, model, vocabulary, prompt_tokens, seed, max_tokens_default=self._parts.limits.max_tokens_default
+        )
+
+    async def find_model(self, name: str) -> ServedModel:
+        """The listed model of that name.
+
+        Raises:
+            RequestError: 404 `model_not_found`.
+        """
+        model = await self.models.find(name)
+        if model is None:
+            message = "The requested model does not exist; GET /v1/models lists those that do."
+            raise RequestError("model_not_found", message, status=404, param="model")
+        return model
+
+    def _launch(self, generation: Generation) -> None:
+        self.live[generation.id] = generation
+        task = asyncio.create_task(generation.live(), name=f"generation {generation.id}")
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._retire(generation, done))
+
+    def _retire(self, generation: Generation, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.live.pop(generation.id, None)
+        self._give_slot_back(generation.caller)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("generation %s ended with an error of ours", generation.id, exc_info=error)
+
+    def _take_slot(self, caller: Caller) -> None:
+        limits = self._parts.limits
+        if self._slots[caller.user_id] >= limits.generations_per_user:
+            message = f"You have {limits.generations_per_user} generations running; wait for one to end."
+            raise RequestError("too_many_generations", message, status=429, error_type="requests")
+        if self._slots.total() >= limits.generations:
+            raise RequestError("site_busy", "The site is busy; try again.", status=503, error_type=SERVER_ERROR)
+        self._slots[caller.user_id] += 1
+
+    def _give_slot_back(self, caller: Caller) -> None:
+        self._slots[caller.user_id] -= 1
+        if self._slots[caller.user_id] <= 0:
+            del self._slots[caller.user_id]
+
+
+def _draw_id(face: Face) -> str:
+    return _ID_PREFIX[face] + secrets.token_hex(12)

@@ -1,0 +1,209 @@
+"""One generation from its hold to its settlement.
+
+Invariants: a task of its own lives through hold, work and settlement, and outlives its client; `cancel` stops the work,
+never the settlement. The route is closed before the hold is settled, and both happen once. Exactly one `Finished` or
+`Failed` reaches the reader. Belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from meshnet.errors import MeshnetError, RouteError
+from meshnet.openai.events import Failed, Finished, FinishReason, TelemetryUpdate, Usage
+from meshnet.openai.telemetry import Failure, Phase, Telemetry
+from tracker_site.gateway.hold import Hold
+from tracker_site.gateway.outlet import Outlet
+from tracker_site.gateway.records import Record
+from tracker_site.gateway.route_reader import RouteReader
+from tracker_site.gateway.route_visit import RouteVisit
+from tracker_site.gateway.settlement import Bill, Counts, Ending, settle_bill
+from tracker_site.gateway.telemetry_board import TelemetryBoard
+from tracker_site.gateway.telemetry_pulse import TelemetryPulse
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from meshnet.openai.events import GenerationEvent
+    from meshnet.openai.specification import GenerationSpec
+    from tracker_site.gateway.admission import Admission
+    from tracker_site.gateway.parts import Parts
+    from tracker_site.gateway.ports import Caller
+
+logger = logging.getLogger(__name__)
+
+
+class Generation:
+    """One request that is being answered."""
+
+    def __init__(
+        self, generation_id: str, caller: Caller, spec: GenerationSpec, admission: Admission, parts: Parts
+    ) -> None:
+        self.id = generation_id
+        self.caller = caller
+        self.spec = spec
+        self._admission = admission
+        self._parts = parts
+        self._hold = Hold(parts.ledger, generation_id)
+        self._board = TelemetryBoard(generation_id, parts.clock_s())
+        self._board.set_prompt(len(admission.request.prompt_tokens))
+        self._outlet = Outlet(parts.limits.queued_tokens, self._acknowledge)
+        self._visit = RouteVisit(parts, self._board, on_change=self._outlet.wake)
+        self._reader = RouteReader(admission, spec.stop, self._board, self._outlet, parts.clock_s)
+        self._cancel_reason: str | None = None
+        self._work: asyncio.Task[FinishReason] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._held: asyncio.Future[None] = self._loop.create_future()
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far."""
+        return Usage(len(self._admission.request.prompt_tokens), self._reader.tokens)
+
+    def snapshot(self) -> Telemetry:
+        """The state now."""
+        return self._board.snapshot(self._parts.clock_s())
+
+    async def held(self) -> None:
+        """Wait until the hold is placed; a caller that gives up cancels the generation.
+
+        Raises:
+            MeshnetError: the hold was refused, and the generation is over.
+        """
+        try:
+            await asyncio.shield(self._held)
+        except asyncio.CancelledError:
+            self.cancel("client_disconnected")
+            raise
+
+    def cancel(self, reason: str) -> None:
+        """Stop the work; a generation that is over, or already cancelled, is left alone."""
+        if self._cancel_reason is None:
+            self._cancel_reason = reason
+            if self._work is not None:
+                self._work.cancel()
+
+    def cancel_from_any_thread(self, reason: str) -> None:
+        """Like `cancel`, from a thread that does not run the loop."""
+        self._loop.call_soon_threadsafe(self.cancel, reason)
+
+    async def events(self) -> AsyncGenerator[GenerationEvent, None]:
+        """Everything for the one reader, in order; a reader that stops early cancels the generation."""
+        pulse = TelemetryPulse()
+        try:
+            while True:
+                event = await self._next_event(pulse)
+                yield event
+                if isinstance(event, Finished | Failed):
+                    return
+        finally:
+            self.cancel("client_disconnected")
+
+    async def _next_event(self, pulse: TelemetryPulse) -> GenerationEvent:
+        while True:
+            now_s = self._parts.clock_s()
+            wait_s = pulse.wait_s(self._board, now_s)
+            # The end is shown after the text that came before it.
+            if wait_s <= 0 and not (self._board.is_over and self._outlet.has_waiting):
+                pulse.show(self._board, now_s)
+                return TelemetryUpdate(self.snapshot())
+            delivery = self._outlet.take()
+            if delivery is not None and delivery.delta:
+                return delivery.delta
+            if delivery is None and (last := self._outlet.last) is not None:
+                return last
+            if delivery is None:
+                await self._outlet.wait(wait_s)
+
+    async def live(self) -> None:
+        """The whole life; the body of the generation's task."""
+        try:
+            amount_micros, limits = self._admission.hold_micros, self._parts.limits
+            await self._hold.place(self.caller.user_id, amount_micros, limits.hold_s)
+        except MeshnetError as refusal:
+            self._held.set_exception(refusal)
+            self._held.exception()  # A caller that is gone already does not fetch it.
+            return
+        self._held.set_result(None)
+        last, ending = await self._work_to_the_end()
+        self._outlet.finish(last)
+        counts = self._counts(ending)
+        bill = settle_bill(ending, counts, self._admission.request.model.prices, self._visit.stages)
+        await self._hold.settle(bill.charge_micros, bill.shares, self._parts.limits.settle_s)
+        await self._parts.records.store(self._record(last, ending, counts, bill))
+
+    async def _work_to_the_end(self) -> tuple[Finished | Failed, Ending]:
+        """Run the work and name how it ended; whatever happens inside ends here."""
+        self._work = asyncio.create_task(self._visit.run(self._admission.request, self._reader), name=self.id)
+        if self._cancel_reason is not None:
+            self._work.cancel()
+        try:
+            async with asyncio.timeout(self._parts.limits.generation_s):
+                reason = await self._work
+        except asyncio.CancelledError:
+            return self._failed(_cancelled(self._cancel_reason or "site_stopping")), Ending.CANCELLED
+        except TimeoutError:
+            message = f"The generation took longer than {self._parts.limits.generation_s:g} s."
+            return self._failed(RouteError("generation_timeout", "Too long", message)), Ending.FAILED
+        except MeshnetError as error:
+            if error.code == "gateway_lost" and self._outlet.is_behind:
+                return self._failed(_cancelled("client_too_slow")), Ending.CANCELLED
+            return self._failed(error), Ending.FAILED
+        except Exception:
+            logger.exception("generation %s failed", self.id)
+            message = "The site failed; the generation was ended."
+            return self._failed(MeshnetError("internal_error", "Internal error", message)), Ending.FAILED
+        self._board.enter(Phase.DONE, self._parts.clock_s())
+        return Finished(reason, self.usage, self.snapshot()), Ending.FINISHED
+
+    def _acknowledge(self, tokens: int) -> None:
+        self._visit.acknowledge(tokens)
+
+    def _failed(self, error: MeshnetError) -> Failed:
+        stage = getattr(error, "stage", None)
+        failure = Failure(code=error.code, stage=stage if isinstance(stage, int) else None, message=error.message)
+        self._board.fail(failure, self._parts.clock_s())
+        self._reader.flush()
+        return Failed(error, self.usage, self.snapshot())
+
+    def _counts(self, ending: Ending) -> Counts:
+        """A client that is gone has what it took; every other one gets all that was received."""
+        is_cancelled = ending is Ending.CANCELLED
+        return Counts(
+            prompt_tokens=self.usage.prompt_tokens,
+            prefill_done=self._board.prefill_done,
+            delivered_tokens=self._outlet.delivered_tokens if is_cancelled else self._reader.tokens,
+        )
+
+    def _record(self, last: Finished | Failed, ending: Ending, counts: Counts, bill: Bill) -> Record:
+        return Record(
+            generation_id=self.id,
+            user_id=self.caller.user_id,
+            model_name=self._admission.request.model.name,
+            face=self.spec.face,
+            ending=ending,
+            finish_reason=last.reason if isinstance(last, Finished) else "",
+            prompt_tokens=counts.prompt_tokens,
+            max_tokens=self._admission.request.max_tokens,
+            completion_tokens=counts.delivered_tokens,
+            charge_micros=bill.charge_micros,
+            first_token_ms=self._board.first_token_ms,
+            elapsed_ms=last.telemetry.elapsed_ms,
+            tokens_per_s=self._board.mean_tokens_per_s,
+            failure=last.telemetry.failure,
+            stages=self._visit.stages,
+            shares=bill.shares,
+        )
+
+
+_CANCEL_MESSAGES = {
+    "client_disconnected": "The client went away.",
+    "client_too_slow": "The client did not take the answer fast enough.",
+    "site_stopping": "The site is being restarted.",
+}
+
+
+def _cancelled(reason: str) -> MeshnetError:
+    return MeshnetError(reason, "Cancelled", _CANCEL_MESSAGES.get(reason, "The generation was cancelled."))

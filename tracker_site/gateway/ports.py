@@ -1,0 +1,146 @@
+"""What a generation needs from the rest of the site, and nothing more.
+
+Invariant: the gateway decides when a route opens and closes and when a hold is placed and settled; how is behind these.
+Tests put a route fed from the FakeEngine's arithmetic here, so that no node is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import AsyncIterator, Sequence
+
+    from meshnet.openai.events import FinishReason
+    from meshnet.openai.specification import SamplingSpec
+    from meshnet.openai.telemetry import Residence, StageState
+    from tracker_site.billing.pricing import Prices, Share
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks and pays."""
+
+    user_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """A model of the catalog, as far as a generation is concerned.
+
+    Attributes:
+        artifact_digest: SHA-256 over the model's files.
+        vocabulary_path: of the vocab-only GGUF on the site's disk.
+        chat_template: empty: the file's own.
+        created_s: Unix time of import.
+    """
+
+    name: str
+    artifact_digest: bytes
+    architecture: str
+    n_layers: int
+    context_length: int
+    vocabulary_path: str
+    chat_template: str
+    prices: Prices
+    created_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRequest:
+    """What a route is to compute. `sampling.seed` is always set."""
+
+    model: ServedModel
+    prompt_tokens: tuple[int, ...] = field(repr=False)
+    max_tokens: int
+    sampling: SamplingSpec
+    end_tokens: tuple[int, ...]
+    vocabulary_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class RouteStage:
+    """One stage of an open route. Layers are half-open; `owner_id` is the user who earns."""
+
+    node_id: str
+    node_name: str
+    owner_id: int
+    layer_begin: int
+    layer_end: int
+    carrier: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenReceived:
+    """One committed token from the tail; `top_logprobs` are (token id, natural log probability)."""
+
+    index: int
+    token_id: int
+    logprob: float | None = None
+    top_logprobs: tuple[tuple[int, float], ...] = ()
+    finish: FinishReason | None = None
+    residence: tuple[tuple[int, Residence], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillAdvanced:
+    """Prompt positions that the whole route has computed."""
+
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageHealthChanged:
+    """What the route's driver knows of a stage."""
+
+    stage: int
+    state: StageState
+
+
+RouteEvent = TokenReceived | PrefillAdvanced | StageHealthChanged
+
+
+class OpenRoute(Protocol):
+    """A route whose stages are open."""
+
+    @property
+    def stages(self) -> Sequence[RouteStage]:
+        """Head first."""
+
+    def events(self) -> AsyncIterator[RouteEvent]:
+        """Everything that happens, once; ends after the token that carries a finish. Raises `RouteError`."""
+
+    def acknowledge(self, index: int) -> None:
+        """The client has taken every token up to `index`; lets the tail go on. Never blocks."""
+
+    async def close(self, reason: str) -> None:
+        """End the session on every stage. Idempotent."""
+
+
+class RouteOpener(Protocol):
+    """Plans and opens routes."""
+
+    async def open_route(self, request: RouteRequest) -> OpenRoute:
+        """Raises `RouteError`; on cancellation every stage that was opened is closed again."""
+
+
+class Ledger(Protocol):
+    """Holds on users' accounts, in micro-credits."""
+
+    async def place(self, user_id: int, amount_micros: int, generation_id: str) -> uuid.UUID:
+        """Reserve; returns the hold's id. Raises `LedgerError`."""
+
+    async def settle(self, hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> None:
+        """Charge at most what was held, pay the nodes' owners, free the rest. Idempotent. Raises `LedgerError`."""
+
+
+class ModelSource(Protocol):
+    """The catalog."""
+
+    async def find(self, name: str) -> ServedModel | None:
+        """The listed model of that name."""
+
+    async def all_listed(self) -> list[ServedModel]:
+        """Every listed model, by name."""

@@ -1,0 +1,38 @@
+"""When a reader is shown telemetry.
+
+Invariants: pure. Every change of phase at once, other changes at most ten times a second, and without any change often
+enough that a silent stream is told from a dead one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from meshnet.openai.telemetry import Phase
+    from tracker_site.gateway.telemetry_board import TelemetryBoard
+
+CHANGE_INTERVAL_S: Final = 0.1
+STEADY_INTERVAL_S: Final = 0.5
+
+
+class TelemetryPulse:
+    """One reader's rhythm."""
+
+    def __init__(self) -> None:
+        self._shown_phase: Phase | None = None
+        self._shown_version = -1
+        self._shown_s = float("-inf")
+
+    def wait_s(self, board: TelemetryBoard, now_s: float) -> float:
+        """Seconds until the next snapshot is due; 0 or less: now."""
+        if board.phase is not self._shown_phase:
+            return 0.0
+        interval_s = CHANGE_INTERVAL_S if board.version != self._shown_version else STEADY_INTERVAL_S
+        return self._shown_s + interval_s - now_s
+
+    def show(self, board: TelemetryBoard, now_s: float) -> None:
+        """A snapshot is shown now."""
+        self._shown_phase = board.phase
+        self._shown_version = board.version
+        self._shown_s = now_s

@@ -1,0 +1,86 @@
+"""Vocabularies in memory, and tokenising off the event loop.
+
+Invariants: one model is loaded once however many requests wait for it; at most `OPEN_MAX` stay loaded; two threads do
+all tokenising, so that long prompts cannot take the process's cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from meshnet.openai.specification import ChatPrompt, TextPrompt
+from meshnet.vocab import RenderContext, Vocabulary, open_vocabulary
+
+if TYPE_CHECKING:
+    from meshnet.openai.specification import Prompt
+    from tracker_site.gateway.ports import ServedModel
+
+OPEN_MAX: Final = 16
+THREADS: Final = 2
+
+
+@cache
+def _executor() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="tokenise")
+
+
+class Vocabularies:
+    """A cache of vocabularies. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[bytes, int, str], asyncio.Future[Vocabulary]] = OrderedDict()
+
+    async def get(self, model: ServedModel) -> Vocabulary:
+        """The vocabulary of a model; loads it at first.
+
+        Raises:
+            VocabularyError: it cannot be loaded; the next call tries again.
+        """
+        key = (model.artifact_digest, model.context_length, model.chat_template)
+        opening = self._open.get(key)
+        if opening is None:
+            opening = asyncio.get_running_loop().run_in_executor(_executor(), _open, model)
+            self._open[key] = opening
+            opening.add_done_callback(lambda done: self._forget_failure(key, done))
+        self._open.move_to_end(key)
+        while len(self._open) > OPEN_MAX:
+            self._open.popitem(last=False)
+        return await asyncio.shield(opening)
+
+    def _forget_failure(self, key: tuple[bytes, int, str], done: asyncio.Future[Vocabulary]) -> None:
+        if (done.cancelled() or done.exception() is not None) and self._open.get(key) is done:
+            del self._open[key]
+
+
+async def tokenise(vocabulary: Vocabulary, prompt: Prompt) -> tuple[int, ...]:
+    """Tokenise a prompt in a worker thread.
+
+    Raises:
+        VocabularyError: the text is too large, or the template does not take the conversation.
+    """
+    return await asyncio.get_running_loop().run_in_executor(_executor(), _tokenise, vocabulary, prompt)
+
+
+def _open(model: ServedModel) -> Vocabulary:
+    return open_vocabulary(
+        Path(model.vocabulary_path),
+        architecture=model.architecture,
+        context_length=model.context_length,
+        chat_template=model.chat_template or None,
+    )
+
+
+def _tokenise(vocabulary: Vocabulary, prompt: Prompt) -> tuple[int, ...]:
+    if isinstance(prompt, ChatPrompt):
+        context = RenderContext(now=datetime.now().astimezone(), nonce=secrets.token_hex(16))
+        return tuple(vocabulary.tokenise_chat(prompt.messages, context))
+    if isinstance(prompt, TextPrompt):
+        return tuple(vocabulary.tokenise_text(prompt.text))
+    return prompt.token_ids
