@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TYPED_PACKAGES = ["shared/meshnet", "tracker_site", "node_app"]
-SCRIPT_FOLDERS = ["native/tools", "packaging"]
+SCRIPT_FOLDERS = ["native/tools", "packaging", "packaging/demo"]
 _CHECK_TIMEOUT_S = 600
 
 

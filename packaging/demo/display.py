@@ -1,0 +1,129 @@
+"""What a person sees while the demo runs: a live picture on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from conversation import Answer
+
+REFRESH_PER_S = 12
+
+
+def figures(answer: Answer) -> str:
+    """The line of figures under the text."""
+    words = [answer.phase, f"{answer.tokens} tokens", f"{answer.tokens_per_s:.1f} tok/s"]
+    if answer.first_token_s is not None:
+        words.append(f"first token {answer.first_token_s * 1000:.0f} ms")
+    return " · ".join(words)
+
+
+class Display(Protocol):
+    """Shows steps of the start and the growing answer."""
+
+    def step(self, text: str) -> None:
+        """One line about the start-up."""
+
+    def show(self, answer: Answer) -> None:
+        """The answer as it stands; called after every chunk."""
+
+    def __enter__(self) -> Self:
+        """Begin showing an answer."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End showing it; what was last shown stays."""
+
+
+class PlainDisplay:
+    """Lines that mean something in a log: the route once, each phase once, the text at its end."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+        self._last: Answer | None = None
+
+    def step(self, text: str) -> None:
+        """Print at once."""
+        print(f"demo: {text}", flush=True)
+
+    def _once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self.step(text)
+
+    def show(self, answer: Answer) -> None:
+        """Print what is new and settled."""
+        self._last = answer
+        for row in answer.stages:
+            self._once(
+                f"route: stage {row.stage}  {row.node}  layers [{row.layer_begin}, {row.layer_end})  {row.carrier}"
+            )
+        if answer.prefill_total:
+            self._once(f"prefill: {answer.prefill_done}/{answer.prefill_total} prompt tokens")
+
+    def __enter__(self) -> Self:
+        """Nothing to set up."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Print the text and the figures."""
+        if self._last is not None:
+            self.step(f"answer: {self._last.text!r}")
+            self.step(figures(self._last))
+
+
+class LiveDisplay:
+    """A picture of the route, the prefill and the text, redrawn in place."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, refresh_per_second=REFRESH_PER_S)
+
+    def step(self, text: str) -> None:
+        """Print above the picture."""
+        self._console.print(f"[bold cyan]demo[/] {text}", highlight=False)
+
+    def show(self, answer: Answer) -> None:
+        """Redraw."""
+        self._live.update(self._picture(answer))
+
+    def _picture(self, answer: Answer) -> Group:
+        route = Table("stage", "node", "layers", "carrier", title="route", title_justify="left", expand=True)
+        for row in answer.stages:
+            route.add_row(str(row.stage), row.node, f"[{row.layer_begin}, {row.layer_end})", row.carrier)
+        prefill = Table.grid(padding=(0, 1), expand=True)
+        prefill.add_row(
+            f"prefill {answer.prefill_done}/{answer.prefill_total}",
+            ProgressBar(total=max(answer.prefill_total, 1), completed=answer.prefill_done),
+        )
+        said = Group(Text(f"> {answer.prompt}", style="dim"), Text(answer.text))
+        return Group(route, prefill, Panel(said, subtitle=figures(answer)))
+
+    def __enter__(self) -> Self:
+        """Take the lower part of the terminal."""
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the last picture standing."""
+        self._live.stop()
+
+
+def make_display() -> Display:
+    """A live picture where standard output is a terminal, else plain lines."""
+    return LiveDisplay(Console()) if sys.stdout.isatty() else PlainDisplay()

@@ -1,0 +1,113 @@
+"""The demo's site and nodes: set up from nothing in a folder of their own, through the commands that people use."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from processes import DemoError, Family
+
+MODEL_NAME = "smollm2-135m-instruct"
+USER, ADMIN = "demo", "admin"
+CREDITS = 100
+COMMAND_DEADLINE_S = 60.0
+SITE_DEADLINE_S = 30.0
+NODE_DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What the demo needs from the build, and where the run keeps its own files."""
+
+    root: Path
+    run: Path
+    model: Path
+    library: Path
+    worker: Path
+
+    def check(self) -> None:
+        """Raise DemoError naming the first missing part."""
+        for part in (self.model, self.library, self.worker):
+            if not part.exists():
+                raise DemoError(f"{part.name} is missing: run `make demo`, which builds it")
+
+    def environment(self) -> dict[str, str]:
+        """The children's environment: site data in the run's folder, our library, no proxies on loopback."""
+        kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        return kept | {
+            "MESHNET_SITE_DATA": str(self.run / "site"),
+            "LLAMA_CPP_LIB_PATH": str(self.library),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+
+@dataclass(frozen=True)
+class Account:
+    """A log-in for the person who runs the demo."""
+
+    name: str
+    password: str
+
+
+@dataclass(frozen=True)
+class RunningSite:
+    """What clients and nodes need to know of the site."""
+
+    url: str
+    api_key: str
+    node_token: str
+    user: Account
+    admin: Account
+
+
+class Stack:
+    """Starts the site, then the nodes. The family ends them."""
+
+    def __init__(self, family: Family, paths: Paths, step: Callable[[str], None]) -> None:
+        self._family = family
+        self._paths = paths
+        self._step = step
+        self._meshnet = str(Path(sys.executable).with_name("meshnet"))
+
+    def _site_command(self, *arguments: str) -> dict[str, Any]:
+        return self._family.run([self._meshnet, "site", *arguments, "--json"], COMMAND_DEADLINE_S)
+
+    def _create_user(self, name: str, *flags: str) -> Account:
+        return Account(name, self._site_command("create-user", name, *flags)["password"])
+
+    def start_site(self) -> RunningSite:
+        """Make the database, accounts, key and catalog entry, then serve on free ports."""
+        self._step("site: database, accounts, catalog")
+        self._site_command("migrate")
+        admin = self._create_user(ADMIN, "--admin")
+        user = self._create_user(USER)
+        self._site_command("grant", USER, str(CREDITS))
+        key = self._site_command("create-key", USER, "--name", "demo")["key"]
+        token = self._site_command("create-node-token", USER, "--name", "demo")["token"]
+        self._site_command("import-model", str(self._paths.model), "--name", MODEL_NAME)
+        command = [self._meshnet, "site", "serve", "--host", "127.0.0.1", "--port", "0"]
+        command += ["--relay-port", "0"]
+        ready = self._family.start("site", command).ready_line(SITE_DEADLINE_S)
+        self._step(f"site: {ready['site']}   relay: {ready['relay']}")
+        return RunningSite(ready["site"], key, token, user, admin)
+
+    def start_nodes(self, site: RunningSite, ranges: Sequence[tuple[int, int] | None]) -> list[dict[str, Any]]:
+        """Start one node a range (None: the whole model) and wait until all serve; their ready lines."""
+        threads = str(max(1, len(os.sched_getaffinity(0))))
+        children = []
+        for index, layers in enumerate(ranges):
+            name = f"node-{'ab'[index] if index < 2 else index}"
+            command = [self._meshnet, "node", "--site", site.url, "--token", site.node_token]
+            command += ["--gguf", str(self._paths.model), "--name", name, "--threads", threads]
+            command += ["--worker", str(self._paths.worker), "--state-dir", str(self._paths.run / name)]
+            if layers is not None:
+                command += ["--layers", f"{layers[0]}:{layers[1]}"]
+            children.append(self._family.start(name, command))
+        readies = [child.ready_line(NODE_DEADLINE_S) for child in children]
+        for child, ready in zip(children, readies, strict=True):
+            self._step(f"node: {child.name} serves layers {ready['layers']}")
+        return readies
