@@ -1,0 +1,241 @@
+"""The headless node: does what the plan says, and turns what happens into events.
+
+Invariants: the plan alone decides what runs; each step runs at most once at a time, and its end (success, failure or
+cancellation) is always an event; an error nobody foresaw ends the agent with a reason instead of leaving it half alive.
+Everything here runs on one event loop; `run` owns every task, the worker and both connections, and releases them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.failure_codes import FailureCode
+from node_app.events import (
+    DataChanged,
+    Event,
+    FatalFailure,
+    PauseAsked,
+    QuitAsked,
+    SessionsChanged,
+    ShardLoaded,
+    ShardMeasured,
+    WorkerDown,
+    WorkerGivenUp,
+    WorkerStarted,
+)
+from node_app.plan import Step, plan_steps
+from node_app.refusal import WORKER_LOST, StageRefusedError
+from node_app.session_plane import SessionPlane
+from node_app.site_side import SiteContext, SiteSide
+from node_app.state import AgentState, WorkerPhase, apply
+from node_app.worker.restart import GiveUp, WorkerEnd, plan_restart
+from node_app.worker_life import WorkerEndedError, WorkerLife
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from meshnet.v1 import control_pb2
+    from node_app.identity import IdentityStore
+    from node_app.settings import NodeSettings
+    from node_app.worker.client import WorkerClient
+
+logger = logging.getLogger(__name__)
+
+END_TIMEOUT_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentParts:
+    """What the composition root gives.
+
+    Attributes:
+        identity: key and node ids.
+        worker: the worker's lives.
+        jitter: uniform in [0, 1).
+        on_change: told after every change of state.
+    """
+
+    settings: NodeSettings
+    identity: IdentityStore
+    worker: WorkerLife
+    jitter: Callable[[], float]
+    on_change: Callable[[Agent], None]
+
+
+class Agent:
+    """One node. Create and run on one event loop, in the main thread."""
+
+    def __init__(self, parts: AgentParts) -> None:
+        self.settings = parts.settings
+        self._jitter = parts.jitter
+        self._on_change = parts.on_change
+        self.worker = parts.worker
+        key = parts.identity.signing_key()
+        self.state = AgentState(node_id=parts.identity.node_id(parts.settings.site_url))
+        self.plane = SessionPlane(key, self, parts.jitter)
+        self._site = SiteSide(
+            SiteContext(
+                settings=parts.settings,
+                identity=parts.identity,
+                key=key,
+                worker=parts.worker,
+                stages=self.plane.stages,
+                state=lambda: self.state,
+                emit=self._emit,
+                jitter=parts.jitter,
+            )
+        )
+        self._running: dict[Step, asyncio.Task[None]] = {}
+        self._has_changed = asyncio.Event()
+        self._executors: dict[Step, Callable[[], Awaitable[None]]] = {
+            Step.START_WORKER: self._start_worker,
+            Step.LOAD_SHARD: self._load_shard,
+            Step.MEASURE_SHARD: self._measure_shard,
+            Step.SERVE: self._serve,
+            Step.ENROL: self._site.enrol,
+            Step.HOLD_CONTROL: self._site.hold_control,
+            Step.HOLD_DATA: self._hold_data,
+            Step.REPORT: self._site.report,
+        }
+
+    # For the volunteer
+
+    def pause(self, *, is_paused: bool) -> None:
+        """Take no new sessions, or take them again; running ones go on."""
+        self._emit(PauseAsked(is_paused))
+
+    def quit(self) -> None:
+        """Let `run` end in order."""
+        self._emit(QuitAsked())
+
+    # The loop
+
+    async def run(self) -> str:
+        """Run until asked to quit or until nothing helps; return the reason, empty where the volunteer quit."""
+        try:
+            while True:
+                self._has_changed.clear()
+                wanted = plan_steps(self.state)
+                self._bring_about(wanted)
+                if not wanted and not self._running:
+                    return self.state.fatal
+                await self._has_changed.wait()
+        finally:
+            await self._end()
+
+    def _bring_about(self, wanted: frozenset[Step]) -> None:
+        """Start what is wanted and not running; cancel what runs and is not wanted."""
+        for step, task in self._running.items():
+            if step not in wanted:
+                task.cancel()
+        for step in wanted - self._running.keys():
+            task = asyncio.create_task(self._execute(step), name=step.name)
+            self._running[step] = task
+
+    async def _execute(self, step: Step) -> None:
+        try:
+            await self._executors[step]()
+        except Exception as error:
+            logger.exception("step %s failed", step.name)
+            self._emit(FatalFailure(f"internal error in {step.name}: {type(error).__name__}"))
+        finally:
+            del self._running[step]
+            self._has_changed.set()
+
+    def _emit(self, event: Event) -> None:
+        before, self.state = self.state, apply(event, self.state)
+        if self.state != before:
+            self._has_changed.set()
+            self._on_change(self)
+
+    async def _end(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        self.plane.stages.end_all(FailureCode.CANCELLED, "the node ends")
+        try:
+            async with asyncio.timeout(END_TIMEOUT_S):
+                await self.plane.stages.drain()
+        except TimeoutError:
+            logger.warning("sessions were not closed in time")
+        await self.worker.end()
+
+    # The worker's steps
+
+    async def _start_worker(self) -> None:
+        await asyncio.sleep(self.state.worker.start_delay_s)
+        try:
+            self._emit(WorkerStarted(await self.worker.start()))
+        except WorkerEndedError as error:
+            self._on_worker_end(error.end)
+
+    async def _load_shard(self) -> None:
+        try:
+            await self.worker.load()
+            self._emit(ShardLoaded())
+        except WorkerEndedError as error:
+            self._on_worker_end(error.end)
+
+    async def _measure_shard(self) -> None:
+        try:
+            await self.worker.measure()
+            self._emit(ShardMeasured())
+        except WorkerEndedError as error:
+            self._on_worker_end(error.end)
+
+    async def _serve(self) -> None:
+        known: list[int] = []
+
+        def on_status() -> None:
+            status = self.worker.status
+            sessions = len(status.sessions) if status is not None else 0
+            if known != [sessions]:
+                known[:] = [sessions]
+                self._emit(SessionsChanged())
+
+        self._on_worker_end(await self.worker.serve(self.plane, on_status))
+
+    def _on_worker_end(self, end: WorkerEnd) -> None:
+        outcome = plan_restart(end, self.state.worker.failures, self._jitter())
+        logger.warning("worker: %s (%s)", end.message, end.code)
+        # The state first: sessions that end now must not be looked for on a worker that is gone.
+        if isinstance(outcome, GiveUp):
+            self._emit(WorkerGivenUp(outcome.reason))
+            self._emit(FatalFailure(outcome.reason))
+        else:
+            self._emit(WorkerDown(end.message, outcome.failures, outcome.delay_s))
+        self.plane.stages.end_all(WORKER_LOST, end.message)
+
+    async def _hold_data(self) -> None:
+        await self.plane.data.run(lambda: self.state.relay_url)
+
+    # For the sessions
+
+    def check_admission(self, request: control_pb2.OpenStage) -> None:
+        """Raise StageRefusedError where the node takes no such stage now."""
+        shard = self.worker.shard
+        if self.state.worker.phase is not WorkerPhase.SERVING or shard is None:
+            raise StageRefusedError(FailureCode.NOT_READY, "the node is not ready")
+        if self.state.is_paused:
+            raise StageRefusedError(FailureCode.PAUSED, "the volunteer paused this node")
+        if request.artifact_digest != shard.artifact_digest:
+            raise StageRefusedError(FailureCode.CONTRACT_MISMATCH, "the node serves another artifact")
+
+    def serving_worker(self) -> WorkerClient | None:
+        """Return the worker, where one serves."""
+        return self.worker.client if self.state.worker.phase is WorkerPhase.SERVING else None
+
+    def send_to_site(self, message: control_pb2.NodeMessage) -> None:
+        """Send over the control connection."""
+        self._site.send(message)
+
+    def on_sessions_changed(self) -> None:
+        """A session came or went."""
+        self._emit(SessionsChanged())
+
+    def on_data_changed(self, is_connected: bool) -> None:
+        """The relay connection came or went."""
+        self._emit(DataChanged(is_connected))

@@ -1,0 +1,67 @@
+"""The artifact digest of a model's files, without reading them again at every start.
+
+Invariants: a file counts as unchanged while path, size, time of change and inode are; the cache is only a cache
+(damaged: read again); hashing is blocking and belongs in a thread.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Final
+
+from meshnet.artifact.gguf import combined_digest, file_digest
+from meshnet.errors import ArtifactError
+from node_app.state_files import StateError, read_bounded, write_private
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+CACHE_FILE: Final = "digests.json"
+CACHE_LIMIT_BYTES: Final = 4 * 1024 * 1024
+ENTRIES_MAX: Final = 4096
+DIGEST_BYTES: Final = 32
+
+
+class DigestCache:
+    """Digests by file, kept in the state directory. Used by one thread at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / CACHE_FILE
+
+    def artifact_digest(self, paths: Sequence[Path]) -> bytes:
+        """Return the SHA-256 over the files' digests, reading only files that changed. Blocking.
+
+        Raises:
+            ArtifactError: a file cannot be read.
+        """
+        known = self._read()
+        try:
+            digests = {_identity(path): known.get(_identity(path)) or file_digest(path) for path in paths}
+        except OSError as error:
+            raise ArtifactError("unreadable", "File cannot be read", str(error)) from error
+        if any(identity not in known for identity in digests):
+            self._write({**known, **digests})
+        return combined_digest(digests[_identity(path)] for path in paths)
+
+    def _read(self) -> dict[str, bytes]:
+        try:
+            value = json.loads(read_bounded(self._path, CACHE_LIMIT_BYTES) or b"{}")
+            entries = {str(identity): bytes.fromhex(digest) for identity, digest in value.items()}
+        except (StateError, ValueError, TypeError, AttributeError) as error:
+            logger.warning("the digest cache is damaged and begun anew (%s)", type(error).__name__)
+            return {}
+        return {identity: digest for identity, digest in entries.items() if len(digest) == DIGEST_BYTES}
+
+    def _write(self, entries: dict[str, bytes]) -> None:
+        newest = list(entries.items())[-ENTRIES_MAX:]
+        text = json.dumps({identity: digest.hex() for identity, digest in newest}, indent=1)
+        write_private(self._path, text.encode())
+
+
+def _identity(path: Path) -> str:
+    status = path.stat()
+    return f"{path.resolve()}|{status.st_size}|{status.st_mtime_ns}|{status.st_ino}"

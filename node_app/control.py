@@ -1,0 +1,208 @@
+"""The node's side of the control connection, without I/O.
+
+Invariants: pure; bytes in, events and bytes out. The site speaks first (challenge), then the node (hello), then the
+site (welcome); anything out of this order, undecodable or too large closes the connection (`ProtocolError`). After a
+refusal or an error nothing is sent any more. Source: control.proto, docs/wire.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, TypeAlias
+
+from google.protobuf.message import DecodeError
+
+from meshnet.constants import MAX_MESSAGE_BYTES, WIRE_VERSION, WIRE_VERSION_MIN
+from meshnet.errors import ProtocolError
+from meshnet.ids import SessionKey
+from meshnet.keys import SignatureContext, SigningKey
+from meshnet.v1 import control_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+NONCE_BYTES = 32
+HEARTBEAT_MIN_MS = 100
+OUTGOING_MAX = 1024
+REFUSED_VERSION = "version_mismatch"
+
+
+class ControlPhase(Enum):
+    """How far the greeting is."""
+
+    AWAIT_CHALLENGE = auto()
+    AWAIT_WELCOME = auto()
+    OPEN = auto()
+    CLOSED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Welcomed:
+    """The site accepted the node.
+
+    Attributes:
+        heartbeat_s: report at least this often.
+        keep: sessions that the site still wants of those the hello listed.
+    """
+
+    node_id: str
+    heartbeat_s: float
+    relay_url: str
+    site_public_key: bytes
+    keep: frozenset[SessionKey]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAsked:
+    """Open one stage."""
+
+    request: control_pb2.OpenStage
+
+
+@dataclass(frozen=True, slots=True)
+class CloseAsked:
+    """Close one stage."""
+
+    key: SessionKey
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRefused:
+    """The site closes the connection and says why."""
+
+    code: str
+    message: str
+
+
+ControlEvent: TypeAlias = Welcomed | OpenAsked | CloseAsked | SiteRefused
+
+
+class ControlMachine:
+    """One connection's protocol state. Not thread-safe; one machine a connection.
+
+    Attributes:
+        was_open: the site welcomed the node at some time.
+    """
+
+    def __init__(self, key: SigningKey, software_version: str, open_sessions: Iterable[SessionKey]) -> None:
+        self._key = key
+        self._software_version = software_version
+        self._open_sessions = tuple(open_sessions)
+        self._phase = ControlPhase.AWAIT_CHALLENGE
+        self._events: list[ControlEvent] = []
+        self._outgoing: list[bytes] = []
+        self.was_open = False
+
+    @property
+    def phase(self) -> ControlPhase:
+        """How far the greeting is."""
+        return self._phase
+
+    def receive(self, data: bytes) -> None:
+        """Take one message of the site.
+
+        Raises:
+            ProtocolError: it breaks the protocol; the connection is to be closed.
+        """
+        if self._phase is ControlPhase.CLOSED:
+            return  # in flight while we closed
+        try:
+            self._handle(_parse(data))
+        except ProtocolError:
+            self._phase = ControlPhase.CLOSED
+            raise
+
+    def _handle(self, message: control_pb2.SiteMessage) -> None:
+        body = message.WhichOneof("body")
+        if body == "refusal":
+            self._phase = ControlPhase.CLOSED
+            self._events.append(SiteRefused(message.refusal.code, message.refusal.message))
+        elif body == "challenge" and self._phase is ControlPhase.AWAIT_CHALLENGE:
+            self._answer(message.challenge)
+        elif body == "welcome" and self._phase is ControlPhase.AWAIT_WELCOME:
+            self._accept(message.welcome)
+        elif body == "open" and self._phase is ControlPhase.OPEN:
+            self._events.append(OpenAsked(message.open))
+        elif body == "close" and self._phase is ControlPhase.OPEN:
+            key = SessionKey(message.close.session, message.close.epoch)
+            self._events.append(CloseAsked(key, message.close.reason))
+        else:
+            raise _broken(f"the site sent {body or 'nothing'} in phase {self._phase.name}")
+
+    def _answer(self, challenge: control_pb2.ControlChallenge) -> None:
+        if len(challenge.nonce) != NONCE_BYTES:
+            raise _broken(f"a nonce of {len(challenge.nonce)} bytes")
+        if challenge.wire_version_max < WIRE_VERSION_MIN or challenge.wire_version_min > WIRE_VERSION:
+            self._refuse_version(challenge)
+            return
+        hello = control_pb2.ControlHello(
+            public_key=self._key.public_key,
+            signature=self._key.sign(SignatureContext.CONTROL, challenge.nonce),
+            wire_version_min=WIRE_VERSION_MIN,
+            wire_version_max=WIRE_VERSION,
+            software_version=self._software_version,
+            open_sessions=[control_pb2.SessionRef(session=key.session, epoch=key.epoch) for key in self._open_sessions],
+        )
+        self._phase = ControlPhase.AWAIT_WELCOME
+        self._send(control_pb2.NodeMessage(hello=hello))
+
+    def _refuse_version(self, challenge: control_pb2.ControlChallenge) -> None:
+        site = f"{challenge.wire_version_min} to {challenge.wire_version_max}"
+        message = (
+            f"the site speaks wire versions {site}, this node {WIRE_VERSION_MIN} to {WIRE_VERSION}; update the older"
+        )
+        self._phase = ControlPhase.CLOSED
+        self._events.append(SiteRefused(REFUSED_VERSION, message))
+
+    def _accept(self, welcome: control_pb2.ControlWelcome) -> None:
+        self._phase = ControlPhase.OPEN
+        self.was_open = True
+        self._events.append(
+            Welcomed(
+                node_id=welcome.node_id,
+                heartbeat_s=max(welcome.heartbeat_ms, HEARTBEAT_MIN_MS) / 1000,
+                relay_url=welcome.relay_url,
+                site_public_key=welcome.site_public_key,
+                keep=frozenset(SessionKey(ref.session, ref.epoch) for ref in welcome.keep),
+            )
+        )
+
+    def send(self, message: control_pb2.NodeMessage) -> bool:
+        """Queue a message; False where the connection is not open, and then it is dropped.
+
+        Nothing is lost by that: the next hello lists the open sessions, and the first report tells the rest.
+        """
+        if len(self._outgoing) >= OUTGOING_MAX:
+            self._phase = ControlPhase.CLOSED  # the site does not read; a new connection starts from the truth
+        if self._phase is not ControlPhase.OPEN:
+            return False
+        self._send(message)
+        return True
+
+    def _send(self, message: control_pb2.NodeMessage) -> None:
+        self._outgoing.append(message.SerializeToString())
+
+    def events(self) -> Sequence[ControlEvent]:
+        """Return and forget what happened, in order."""
+        events, self._events = self._events, []
+        return events
+
+    def messages_to_send(self) -> Sequence[bytes]:
+        """Return and forget what is to be sent, in order."""
+        messages, self._outgoing = self._outgoing, []
+        return messages
+
+
+def _parse(data: bytes) -> control_pb2.SiteMessage:
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise _broken(f"a message of {len(data)} bytes")
+    try:
+        return control_pb2.SiteMessage.FromString(data)
+    except DecodeError as error:
+        raise _broken("bytes that do not decode") from error
+
+
+def _broken(what: str) -> ProtocolError:
+    return ProtocolError("malformed", "Site not understood", f"control connection: {what}")

@@ -1,0 +1,117 @@
+"""What can happen to an agent.
+
+Invariant: plain frozen values; what each one changes is said in `state.py` and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStarted:
+    """The worker listens."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLoaded:
+    """The shard is in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardMeasured:
+    """Steps went through the engine and their times are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDown:
+    """The worker ended; start again after `start_delay_s`."""
+
+    reason: str
+    failures: int
+    start_delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerGivenUp:
+    """The worker cannot serve what was asked."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """The site knows this installation."""
+
+    node_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnrolFailed:
+    """The site could not be asked; ask again after `delay_s`."""
+
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityForgotten:
+    """The site does not know this node any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlUp:
+    """The site welcomed the node."""
+
+    relay_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControlDown:
+    """The control connection is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataChanged:
+    """The relay connection came or went."""
+
+    is_connected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsChanged:
+    """A session opened or ended, so free cells changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """The site was told the state of `revision`."""
+
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class PauseAsked:
+    """The volunteer pauses or resumes."""
+
+    is_paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QuitAsked:
+    """The volunteer, or the system, ends the agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class FatalFailure:
+    """Nothing the agent can do will help."""
+
+    reason: str
+
+
+WorkerEvent: TypeAlias = WorkerStarted | ShardLoaded | ShardMeasured | WorkerDown | WorkerGivenUp
+SiteEvent: TypeAlias = Enrolled | EnrolFailed | IdentityForgotten | ControlUp | ControlDown | DataChanged
+AgentEvent: TypeAlias = Reported | PauseAsked | QuitAsked | FatalFailure
+Event: TypeAlias = WorkerEvent | SiteEvent | AgentEvent | SessionsChanged

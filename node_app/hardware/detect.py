@@ -1,0 +1,24 @@
+"""Chooses the backend of this machine once, at the composition root."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from node_app.hardware.null import NullHardware
+
+if TYPE_CHECKING:
+    from node_app.hardware.base import Hardware
+
+
+def detect_hardware(platform: str = sys.platform) -> Hardware:
+    """Return the backend for `platform` (as `sys.platform` names it)."""
+    if platform == "linux":
+        from node_app.hardware.linux import LinuxHardware  # noqa: PLC0415 - other systems lack its calls
+
+        return LinuxHardware()
+    if platform in {"win32", "darwin"}:
+        from node_app.hardware.portable import PortableHardware  # noqa: PLC0415 - kept off headless Linux
+
+        return PortableHardware()
+    return NullHardware()

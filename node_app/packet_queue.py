@@ -1,0 +1,96 @@
+"""Packets on their way, held within what each session was granted.
+
+Invariants: pure; order within a session is kept, sessions take turns; nothing is held for a session that was not
+admitted, and never more than its limit, so all sessions together hold at most the sum of their windows. An overflow is
+the sender's fault and concerns that session alone. Source: protocol rules, 4.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meshnet.ids import SessionKey
+    from meshnet.packets import Packet
+
+
+class Offer(Enum):
+    """What became of a packet."""
+
+    TAKEN = auto()
+    STRAY = auto()  # its session is not admitted: dropped
+    OVERFLOW = auto()  # beyond its session's limit: dropped
+
+
+class PacketQueue:
+    """One direction's packets, session by session. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._packets: dict[SessionKey, deque[Packet]] = {}
+        self._limits_bytes: dict[SessionKey, int] = {}
+        self._held_bytes: dict[SessionKey, int] = {}
+        self.stray_packets = 0
+
+    def __len__(self) -> int:
+        return sum(len(packets) for packets in self._packets.values())
+
+    def admit(self, key: SessionKey, limit_bytes: int) -> None:
+        """Let a session hold up to `limit_bytes`."""
+        self._limits_bytes[key] = limit_bytes
+        self._held_bytes.setdefault(key, 0)
+        self._packets.setdefault(key, deque())
+
+    def drop(self, key: SessionKey) -> None:
+        """Forget a session and what it holds. Idempotent."""
+        self._limits_bytes.pop(key, None)
+        self._held_bytes.pop(key, None)
+        self._packets.pop(key, None)
+
+    def offer(self, packet: Packet) -> Offer:
+        """Hold a packet, unless its session is unknown or full."""
+        limit_bytes = self._limits_bytes.get(packet.key)
+        if limit_bytes is None:
+            self.stray_packets += 1
+            return Offer.STRAY
+        if self._held_bytes[packet.key] + packet.size_bytes > limit_bytes:
+            return Offer.OVERFLOW
+        self._held_bytes[packet.key] += packet.size_bytes
+        self._packets[packet.key].append(packet)
+        return Offer.TAKEN
+
+    def take(self, limit_bytes: int, is_sendable: Callable[[Packet], bool]) -> list[Packet]:
+        """Remove and return packets worth up to `limit_bytes` (one at least, where any is sendable).
+
+        Args:
+            limit_bytes: of the batch.
+            is_sendable: a packet for which this is false stays, and its session's later ones with it.
+        """
+        batch: list[Packet] = []
+        batch_bytes = 0
+        turns = deque(key for key, packets in self._packets.items() if packets)
+        while turns:
+            key = turns.popleft()
+            packet = self._packets[key][0]
+            if not is_sendable(packet):
+                continue
+            if batch and batch_bytes + packet.size_bytes > limit_bytes:
+                break
+            batch.append(packet)
+            batch_bytes += packet.size_bytes
+            self._remove_first(key)
+            if self._packets[key]:
+                turns.append(key)
+        self._send_to_the_end({packet.key for packet in batch})
+        return batch
+
+    def _remove_first(self, key: SessionKey) -> None:
+        self._held_bytes[key] -= self._packets[key].popleft().size_bytes
+
+    def _send_to_the_end(self, served: set[SessionKey]) -> None:
+        """Let the sessions that got no turn go first the next time."""
+        for key in [key for key in self._packets if key in served]:
+            self._packets[key] = self._packets.pop(key)

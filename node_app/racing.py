@@ -1,0 +1,25 @@
+"""Several loops that live and end together."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+
+async def race(*coroutines: Coroutine[Any, Any, None]) -> None:
+    """Run `coroutines` until the first one ends, end the others, and raise what the first one raised.
+
+    Also ends them all when cancelled itself; none is left running in any case.
+    """
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,44 @@
+"""Where this node lets peers dial.
+
+Invariant: a node that is to be dialled listens on the address by which it reaches the site, so a site on this machine
+gives loopback and a site elsewhere gives the address of the network it is reached through; whether peers get through is
+found out by trying, never assumed. No packet is sent here.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from node_app.settings import Carrier
+
+if TYPE_CHECKING:
+    from node_app.settings import NodeSettings
+
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+def choose_listen_address(settings: NodeSettings) -> str:
+    """Return `host:port` for the worker's peer listener, empty for none."""
+    if settings.carrier is Carrier.RELAY:
+        return ""
+    if settings.link_listen is not None:
+        return settings.link_listen
+    host = _own_address_towards(settings.site_url)
+    return f"{host}:0" if host else ""
+
+
+def _own_address_towards(site_url: str) -> str:
+    """Return the local address that packets to the site would leave by, empty where there is no way to it now."""
+    parts = urlsplit(site_url)
+    port = parts.port or DEFAULT_PORTS[parts.scheme]
+    try:
+        # Connecting a datagram socket only picks the route.
+        family, kind, protocol, _, address = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(address)
+            host = str(probe.getsockname()[0])
+    except OSError:
+        return ""
+    return f"[{host}]" if ":" in host else host

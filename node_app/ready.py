@@ -1,0 +1,63 @@
+"""The ready line: tells whoever started the node that it serves.
+
+Invariant: a line is written when the node begins to serve, and again only after it had stopped to (or never again, with
+`once`). Serving means: the shard is loaded and measured, the site was told, and the relay connection stands.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TextIO
+
+from node_app.plan import NodeCondition, condition
+
+if TYPE_CHECKING:
+    from node_app.agent import Agent
+    from node_app.state import AgentState
+
+
+def is_ready(state: AgentState) -> bool:
+    """Whether the node serves and the site knows it."""
+    return (
+        condition(state) is NodeCondition.SERVING
+        and state.is_control_connected
+        and state.is_data_connected
+        and state.reported_revision == state.revision
+    )
+
+
+def is_serving(state: AgentState) -> bool:
+    """Whether a node that was ready still is; a report that is under way changes nothing."""
+    return condition(state) is NodeCondition.SERVING and state.is_control_connected and state.is_data_connected
+
+
+class ReadyLine:
+    """Writes the line; told of every change of state."""
+
+    def __init__(self, layers: str, stream: TextIO, *, once: bool) -> None:
+        self._layers = layers
+        self._stream = stream
+        self._once = once
+        self._was_written = False
+        self._is_standing = False
+
+    def observe(self, agent: Agent) -> None:
+        """Write the line where it is due."""
+        if self._is_standing:
+            self._is_standing = is_serving(agent.state)
+        elif is_ready(agent.state) and not (self._once and self._was_written):
+            self._was_written = self._is_standing = True
+            self._write(agent)
+
+    def _write(self, agent: Agent) -> None:
+        peers = agent.worker.peers
+        line = {
+            "ready": True,
+            "node_id": agent.state.node_id,
+            "worker_pid": agent.state.worker.pid,
+            "layers": self._layers,
+            "carrier": agent.settings.carrier.value,
+            "link_address": peers.address,
+        }
+        self._stream.write(json.dumps(line) + "\n")
+        self._stream.flush()

@@ -1,0 +1,22 @@
+"""A stage that this node does not open, or not any longer.
+
+Invariant: codes are those of docs/wire.md, plus the two below that only a node can give.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from meshnet.errors import RouteError
+
+# The worker of a session died or was judged dead. Not the stage's peers' fault, so not `stage_lost`.
+WORKER_LOST: Final = "worker_lost"
+# The relay connection stayed away for longer than a session can wait.
+RELAY_LOST: Final = "relay_lost"
+
+
+class StageRefusedError(RouteError):
+    """This node does not open the stage; the site plans another route."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, "Stage refused", message)

@@ -1,0 +1,82 @@
+"""What the site is told of this node, built from what is known at the moment.
+
+Invariant: pure; figures are the worker's own and the node's measurements, never wishes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.v1 import control_pb2
+from node_app.plan import NodeCondition, condition
+from node_app.state import AgentState, WorkerPhase
+
+if TYPE_CHECKING:
+    from meshnet.v1 import session_pb2, worker_pb2
+    from node_app.settings import Carrier
+    from node_app.worker.limits import WorkerLimits
+    from node_app.worker.measure import ShardSpeed
+
+REASON_LENGTH_MAX: Final = 300
+
+_STATES: Final = {
+    NodeCondition.LOADING: control_pb2.NodeReport.STATE_LOADING,
+    NodeCondition.SERVING: control_pb2.NodeReport.STATE_SERVING,
+    NodeCondition.PAUSED: control_pb2.NodeReport.STATE_PAUSED,
+    NodeCondition.DEGRADED: control_pb2.NodeReport.STATE_DEGRADED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFacts:
+    """The shard that is loaded, and how fast it is."""
+
+    artifact_digest: bytes
+    contract: session_pb2.BoundaryContract
+    limits: WorkerLimits
+    speed: ShardSpeed
+
+
+@dataclass(frozen=True, slots=True)
+class PeerListener:
+    """Where other workers may dial this one; empty: nowhere."""
+
+    address: str = ""
+    fingerprint: bytes = b""
+
+
+def build_report(
+    state: AgentState,
+    shard: ShardFacts | None,
+    status: worker_pb2.StatusReply | None,
+    peers: PeerListener,
+    carrier: Carrier,
+) -> control_pb2.NodeReport:
+    """Return the report of this moment; shards are listed only while the worker serves."""
+    is_serving = state.worker.phase is WorkerPhase.SERVING and shard is not None
+    return control_pb2.NodeReport(
+        state=_STATES[condition(state)],
+        shards=[_shard_report(shard, status)] if is_serving and shard is not None else [],
+        reason=state.worker.reason[:REASON_LENGTH_MAX],
+        link_address=peers.address,
+        link_fingerprint=peers.fingerprint,
+        carrier=carrier.value,
+        data_connected=state.is_data_connected,
+    )
+
+
+def _shard_report(shard: ShardFacts, status: worker_pb2.StatusReply | None) -> control_pb2.ShardReport:
+    cells_total = status.kv_cells_total if status is not None else shard.limits.kv_cells
+    cells_reserved = status.kv_cells_reserved if status is not None else 0
+    return control_pb2.ShardReport(
+        artifact_digest=shard.artifact_digest,
+        contract=shard.contract,
+        decode_ms_per_layer=shard.speed.decode_ms_per_layer,
+        prefill_ms_per_layer=shard.speed.prefill_ms_per_layer,
+        tail_ms=shard.speed.tail_ms,
+        kv_cells_total=cells_total,
+        kv_cells_free=max(0, cells_total - cells_reserved),
+        max_sessions=shard.limits.max_sessions,
+        sessions=len(status.sessions) if status is not None else 0,
+    )

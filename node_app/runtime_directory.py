@@ -1,0 +1,46 @@
+"""Files that only matter while this machine runs: the worker's socket, and the turn that all workers share.
+
+Invariants: directories are 0700 and this user's own; a socket's path fits what the kernel takes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from node_app.state_files import StateError, prepare_directory
+
+# sockaddr_un.sun_path holds 108 bytes on Linux, 104 elsewhere, with a terminator.
+SOCKET_PATH_BYTES_MAX: Final = 103
+SOCKET_NAME: Final = "worker.sock"
+TURN_NAME: Final = "compute.turn"
+
+
+def shared_directory() -> Path:
+    """Return this user's directory for what all nodes of the machine share.
+
+    Raises:
+        StateError: it is somebody else's.
+    """
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    base = Path(runtime) / "meshnet" if runtime else Path(tempfile.gettempdir()) / f"meshnet-{user}"
+    directory = prepare_directory(base)
+    if directory.is_symlink() or (hasattr(os, "getuid") and directory.stat().st_uid != user):
+        raise StateError("state_directory", "No runtime directory", f"{directory} is not this user's own")
+    return directory
+
+
+def compute_turn_path() -> Path:
+    """Return the file of the machine-wide compute turn. Source: protocol rules, 13."""
+    return shared_directory() / TURN_NAME
+
+
+def socket_path(state_dir: Path) -> Path:
+    """Return where the worker listens: in the state directory, or in a fresh short one where that is too long."""
+    path = prepare_directory(state_dir / "run") / SOCKET_NAME
+    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
+        return path
+    return Path(tempfile.mkdtemp(prefix="run-", dir=shared_directory())) / SOCKET_NAME

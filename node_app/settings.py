@@ -1,0 +1,246 @@
+"""What the volunteer asked for: command line first, then environment, then defaults.
+
+Invariants: the only reader of arguments and environment; frozen after parsing; a wrong value ends in one line that says
+which option and why (`SettingsError`), never in a traceback. The token is not part of any representation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import platformdirs
+
+from meshnet.errors import MeshnetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+Value = TypeVar("Value")
+
+NAME_LENGTH_MAX = 64
+LAYERS_MAX = 4096
+THREADS_MAX = 1024
+CONTEXT_LENGTH_MAX = 1 << 24
+SESSIONS_MAX = 4096
+DEFAULT_SESSIONS = 8
+ENVIRONMENT_PREFIX = "MESHNET_"
+
+
+class SettingsError(MeshnetError):
+    """The command line or the environment asks for something that cannot be."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("bad_settings", "Wrong settings", message)
+
+
+class Carrier(StrEnum):
+    """How activations may travel from and to this node."""
+
+    AUTO = "auto"
+    DIRECT = "direct"
+    RELAY = "relay"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSpan:
+    """Half-open range of absolute layer numbers."""
+
+    layer_begin: int
+    layer_end: int
+
+    def __str__(self) -> str:
+        return f"{self.layer_begin}:{self.layer_end}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """Everything a node is started with.
+
+    Attributes:
+        site_url: http(s) origin of the site, without a trailing slash.
+        token: enrolment token of a user; needed until this installation is enrolled.
+        gguf_path: the model; the first part where it is split.
+        layers: the shard to serve; None: the whole model.
+        threads: running threads of the worker; None: from the hardware.
+        link_listen: `host:port` for peers to dial; None: chosen from the carrier; empty: do not listen.
+        context_length: positions per session; None: from the model and the memory.
+        max_sessions: sessions served at once.
+        allow_probe: lets the worker give tensors out through Probe (tests of parity only).
+    """
+
+    site_url: str
+    token: str | None = field(repr=False)
+    gguf_path: Path
+    layers: LayerSpan | None
+    threads: int | None
+    carrier: Carrier
+    name: str
+    state_dir: Path
+    worker_path: Path | None
+    link_listen: str | None
+    context_length: int | None
+    max_sessions: int
+    allow_probe: bool
+    json_log: bool
+    once_ready_line: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SettingsError(message)
+
+
+def parse_site_url(text: str) -> str:
+    """Return the site's origin; raises ValueError with a reason where `text` is not an http(s) address."""
+    parts = urlsplit(text)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"{text!r} is not an http:// or https:// address")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError("the site's address takes no user, query or fragment")
+    _ = parts.port  # raises ValueError where it is no port number
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+
+
+def parse_layers(text: str) -> LayerSpan:
+    """Parse `BEGIN:END` (half-open); raises ValueError with a reason."""
+    begin_text, separator, end_text = text.partition(":")
+    if not separator or not begin_text.isdecimal() or not end_text.isdecimal():
+        raise ValueError(f"{text!r} is not BEGIN:END, e.g. 0:15")
+    span = LayerSpan(int(begin_text), int(end_text))
+    if span.layer_begin >= span.layer_end or span.layer_end > LAYERS_MAX:
+        raise ValueError(f"{text!r} is out of order: the end is the first layer that is not served")
+    return span
+
+
+def parse_listen_address(text: str) -> str:
+    """Parse `HOST:PORT` or `none`; raises ValueError with a reason."""
+    if text == "none":
+        return ""
+    host, _, port_text = text.rpartition(":")
+    if not host or not port_text.isdecimal() or int(port_text) > 65535:
+        raise ValueError(f"{text!r} is not HOST:PORT")
+    return text
+
+
+def parse_number(text: str, lowest: int, highest: int) -> int:
+    """Parse a decimal number within bounds; raises ValueError with a reason."""
+    if not text.isdecimal() or not lowest <= int(text) <= highest:
+        raise ValueError(f"{text!r} is not a number from {lowest} to {highest}")
+    return int(text)
+
+
+def parse_carrier(text: str) -> Carrier:
+    """Parse a carrier's name; raises ValueError with a reason."""
+    if text not in set(Carrier):
+        raise ValueError(f"{text!r} is not one of {', '.join(Carrier)}")
+    return Carrier(text)
+
+
+def parse_name(text: str) -> str:
+    """Check a node's name for people; raises ValueError with a reason."""
+    if len(text) > NAME_LENGTH_MAX or not text.isprintable():
+        raise ValueError(f"a name has {NAME_LENGTH_MAX} printable characters at most")
+    return text
+
+
+def _build_parser() -> _Parser:
+    parser = _Parser(prog="meshnet node", description="Serve layers of a model from this machine.", exit_on_error=False)
+    parser.add_argument("--site", metavar="URL", help="address of the site")
+    parser.add_argument("--token", metavar="T", help="enrolment token (needed once)")
+    parser.add_argument("--gguf", metavar="PATH", help="model file; the first part where it is split")
+    parser.add_argument("--layers", metavar="B:E", help="layers to serve, e.g. 0:15 (default: all)")
+    parser.add_argument("--threads", metavar="N", help="running threads (default: the cores this process may use)")
+    parser.add_argument("--carrier", metavar="HOW", help="direct, relay or auto (default)")
+    parser.add_argument("--name", metavar="N", help="name shown on the site (default: this machine's)")
+    parser.add_argument("--state-dir", metavar="D", help="where the install key and the state are kept")
+    parser.add_argument("--worker", metavar="PATH", help="worker program (default: the one built or installed)")
+    parser.add_argument("--link-listen", metavar="HOST:PORT", help="where peers may dial, or none")
+    parser.add_argument("--context", metavar="N", help="positions per session")
+    parser.add_argument("--max-sessions", metavar="N", help="sessions at once (default 8)")
+    parser.add_argument("--allow-probe", action="store_true", help="give tensors out through Probe; tests only")
+    parser.add_argument("--json-log", action="store_true", help="log lines as JSON objects")
+    parser.add_argument("--once-ready-line", action="store_true", help="print the ready line the first time only")
+    return parser
+
+
+class _Values:
+    """One option at a time: command line, else environment, else nothing."""
+
+    def __init__(self, arguments: argparse.Namespace, environment: Mapping[str, str]) -> None:
+        self._arguments = arguments
+        self._environment = environment
+
+    def text(self, option: str) -> str | None:
+        """Return the option's text; empty counts as absent."""
+        given: str | None = getattr(self._arguments, option)
+        return given or self._environment.get(ENVIRONMENT_PREFIX + option.upper()) or None
+
+    def required(self, option: str) -> str:
+        """Return the option's text; raises SettingsError where it is missing."""
+        value = self.text(option)
+        if value is None:
+            flag, variable = option.replace("_", "-"), ENVIRONMENT_PREFIX + option.upper()
+            raise SettingsError(f"--{flag} is missing (or {variable} in the environment)")
+        return value
+
+    def parsed(self, option: str, parse: Callable[[str], Value]) -> Value | None:
+        """Return the option as `parse` reads it, None where absent; raises SettingsError with the reason."""
+        value = self.text(option)
+        if value is None:
+            return None
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise SettingsError(f"--{option.replace('_', '-')}: {error}") from error
+
+    def path(self, option: str) -> Path | None:
+        """Return the option as a path, the home folder expanded."""
+        value = self.text(option)
+        return None if value is None else Path(value).expanduser()
+
+
+def _number(lowest: int, highest: int) -> Callable[[str], int]:
+    return lambda text: parse_number(text, lowest, highest)
+
+
+def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> NodeSettings:
+    """Return the node's settings.
+
+    Args:
+        arguments: the command line after `meshnet node`.
+        environment: variables named MESHNET_<OPTION>, used where the option is not given.
+
+    Raises:
+        SettingsError: an option is missing, unknown or wrong.
+        SystemExit: the help was asked for (status 0).
+    """
+    try:
+        parsed = _build_parser().parse_args(list(arguments))
+    except argparse.ArgumentError as error:
+        raise SettingsError(str(error)) from error
+    values = _Values(parsed, environment)
+    values.required("site")
+    default_state_dir = Path(platformdirs.user_state_dir("meshnet", appauthor=False)) / "node"
+    return NodeSettings(
+        site_url=values.parsed("site", parse_site_url) or "",
+        token=values.text("token"),
+        gguf_path=Path(values.required("gguf")).expanduser(),
+        layers=values.parsed("layers", parse_layers),
+        threads=values.parsed("threads", _number(1, THREADS_MAX)),
+        carrier=values.parsed("carrier", parse_carrier) or Carrier.AUTO,
+        name=values.parsed("name", parse_name) or platform.node() or "node",
+        state_dir=values.path("state_dir") or default_state_dir,
+        worker_path=values.path("worker"),
+        link_listen=values.parsed("link_listen", parse_listen_address),
+        context_length=values.parsed("context", _number(16, CONTEXT_LENGTH_MAX)),
+        max_sessions=values.parsed("max_sessions", _number(1, SESSIONS_MAX)) or DEFAULT_SESSIONS,
+        allow_probe=parsed.allow_probe,
+        json_log=parsed.json_log,
+        once_ready_line=parsed.once_ready_line,
+    )

@@ -1,0 +1,158 @@
+"""The node towards its site: enrolled once, connected for ever, heard when something changes.
+
+Invariants: decides nothing about what runs (the plan does); a refusal that only a person can change ends the agent with
+the site's own words; reports are built from the state of the moment they leave. One event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.errors import TransferError
+from node_app.backoff import Backoff
+from node_app.blocking import run_blocking
+from node_app.enrolment import EnrolmentRefusedError, EnrolmentRequest, enrol
+from node_app.events import (
+    ControlDown,
+    ControlUp,
+    EnrolFailed,
+    Enrolled,
+    Event,
+    FatalFailure,
+    IdentityForgotten,
+    Reported,
+)
+from node_app.link import ControlLink, LinkRefusedError, control_url
+from node_app.reporting import build_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from meshnet.ids import SessionKey
+    from meshnet.keys import SigningKey
+    from meshnet.v1 import control_pb2
+    from node_app.control import Welcomed
+    from node_app.identity import IdentityStore
+    from node_app.settings import NodeSettings
+    from node_app.stages import StageKeeper
+    from node_app.state import AgentState
+    from node_app.worker_life import WorkerLife
+
+logger = logging.getLogger(__name__)
+
+ENROL_BACKOFF: Final = Backoff(first_s=0.5, longest_s=60.0)
+
+# Several changes of one moment (a session opens on the worker and at the relay) are one report.
+REPORT_COALESCE_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class SiteContext:
+    """What the site's side reads and tells.
+
+    Attributes:
+        state: returns the agent's state.
+        emit: takes an event.
+        jitter: uniform in [0, 1).
+    """
+
+    settings: NodeSettings
+    identity: IdentityStore
+    key: SigningKey
+    worker: WorkerLife
+    stages: StageKeeper
+    state: Callable[[], AgentState]
+    emit: Callable[[Event], None]
+    jitter: Callable[[], float]
+
+
+class SiteSide:
+    """Runs the site's steps of the plan and listens to the control connection."""
+
+    def __init__(self, context: SiteContext) -> None:
+        self._context = context
+        self._emit = context.emit
+        self._link = ControlLink(control_url(context.settings.site_url), context.key, self, context.jitter)
+
+    async def enrol(self) -> None:
+        """Enrol once; ends with an event in any case."""
+        settings, state = self._context.settings, self._context.state()
+        if settings.token is None:
+            self._emit(FatalFailure("this installation is not enrolled at the site: --token is missing"))
+            return
+        await asyncio.sleep(state.enrol_delay_s)
+        request = EnrolmentRequest(settings.site_url, settings.token, self._context.key.public_key, settings.name)
+        try:
+            node_id = await run_blocking(lambda: enrol(request), "enrolment")
+        except TransferError as error:
+            delay_s = ENROL_BACKOFF.delay_s(state.enrol_failures + 1, self._context.jitter())
+            logger.warning("%s; next try in %.1f s", error.message, delay_s)
+            self._emit(EnrolFailed(delay_s))
+        except EnrolmentRefusedError as error:
+            self._emit(FatalFailure(error.message))
+        else:
+            self._context.identity.remember(settings.site_url, node_id)
+            self._emit(Enrolled(node_id))
+
+    async def hold_control(self) -> None:
+        """Hold the control connection until cancelled or refused for good."""
+        try:
+            await self._link.run()
+        except LinkRefusedError as error:
+            self._on_refused(error)
+        finally:
+            self._emit(ControlDown())
+
+    def _on_refused(self, error: LinkRefusedError) -> None:
+        settings = self._context.settings
+        if error.code == "unknown_node" and settings.token is not None:
+            logger.warning("the site does not know this node any more; enrolling again")
+            self._context.identity.remember(settings.site_url, "")
+            self._emit(IdentityForgotten())
+        else:
+            self._emit(FatalFailure(f"the site refuses this node: {error.message} [{error.code}]"))
+
+    async def report(self) -> None:
+        """Tell the site the state of now."""
+        await asyncio.sleep(REPORT_COALESCE_S)
+        revision = self._context.state().revision
+        self._link.send_report()
+        # Where the connection broke just now, the next one begins with a report anyway.
+        self._emit(Reported(revision))
+
+    def send(self, message: control_pb2.NodeMessage) -> None:
+        """Send over the control connection; dropped while it is down (see `control.py`)."""
+        self._link.send(message)
+
+    # For the control connection
+
+    def open_sessions(self) -> Iterable[SessionKey]:
+        """Return the sessions to list in a hello."""
+        return self._context.stages.keys()
+
+    def build_report(self) -> control_pb2.NodeReport:
+        """Return the report of this moment."""
+        worker = self._context.worker
+        carrier = self._context.settings.carrier
+        return build_report(self._context.state(), worker.shard, worker.status, worker.peers, carrier)
+
+    def on_welcome(self, welcome: Welcomed) -> None:
+        """The site took the node."""
+        self._context.stages.keep_only(welcome.keep)
+        self._emit(ControlUp(welcome.relay_url))
+
+    def on_open(self, request: control_pb2.OpenStage) -> None:
+        """Open a stage."""
+        self._context.stages.open(request)
+
+    def on_close(self, key: SessionKey, reason: str) -> None:
+        """Close a stage."""
+        self._context.stages.close(key, reason)
+
+    def on_down(self, reason: str) -> None:
+        """The control connection is gone. Sessions go on: the site may come back and want them."""
+        logger.debug("control connection down: %s", reason)
+        self._emit(ControlDown())

@@ -1,0 +1,158 @@
+"""What the agent knows, and how each event changes it.
+
+Invariants: pure and frozen; `apply` is the only way from one state to the next and accepts every event in every state
+(a late event of something already gone changes nothing it should not). `revision` grows exactly when the site should
+hear of the change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from node_app.events import (
+    AgentEvent,
+    ControlDown,
+    ControlUp,
+    DataChanged,
+    EnrolFailed,
+    Enrolled,
+    Event,
+    FatalFailure,
+    IdentityForgotten,
+    PauseAsked,
+    QuitAsked,
+    Reported,
+    SessionsChanged,
+    ShardLoaded,
+    ShardMeasured,
+    SiteEvent,
+    WorkerDown,
+    WorkerEvent,
+    WorkerGivenUp,
+    WorkerStarted,
+)
+
+
+class WorkerPhase(Enum):
+    """How far the worker is."""
+
+    DOWN = auto()
+    STARTED = auto()
+    LOADED = auto()
+    SERVING = auto()  # loaded, probed and measured
+    REFUSED = auto()  # trying again cannot help
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """The worker as the plan sees it.
+
+    Attributes:
+        phase: how far it is.
+        failures: ends in a row without a stable stretch.
+        start_delay_s: wait before the next start.
+        reason: why it is down, for people; empty while all is well.
+        pid: of the running process; 0 where there is none.
+    """
+
+    phase: WorkerPhase = WorkerPhase.DOWN
+    failures: int = 0
+    start_delay_s: float = 0.0
+    reason: str = ""
+    pid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """Everything the plan decides from.
+
+    Attributes:
+        node_id: given by the site; empty until enrolled.
+        enrol_failures: failed tries in a row to enrol.
+        enrol_delay_s: wait before the next one.
+        relay_url: of the data plane; empty until the site's first welcome.
+        fatal: why the agent must end, for people; empty while it may go on.
+    """
+
+    worker: WorkerState = field(default_factory=WorkerState)
+    node_id: str = ""
+    enrol_failures: int = 0
+    enrol_delay_s: float = 0.0
+    is_control_connected: bool = False
+    is_data_connected: bool = False
+    relay_url: str = ""
+    is_paused: bool = False
+    is_quitting: bool = False
+    fatal: str = ""
+    revision: int = 1
+    reported_revision: int = 0
+
+
+# What the site is not told: its own doing, or nothing it could use.
+_PRIVATE_EVENTS = (Reported, EnrolFailed, ControlDown, QuitAsked)
+
+
+def apply(event: Event, state: AgentState) -> AgentState:
+    """Return the state after `event`."""
+    if isinstance(event, SessionsChanged):
+        return replace(state, revision=state.revision + 1)
+    changed = _changed(event, state)
+    if changed == state:
+        return state
+    if isinstance(event, _PRIVATE_EVENTS):
+        return changed
+    return replace(changed, revision=state.revision + 1)
+
+
+def _changed(event: WorkerEvent | SiteEvent | AgentEvent, state: AgentState) -> AgentState:
+    match event:
+        case Reported(revision):
+            return replace(state, reported_revision=max(state.reported_revision, revision))
+        case PauseAsked(is_paused):
+            return replace(state, is_paused=is_paused)
+        case QuitAsked():
+            return replace(state, is_quitting=True)
+        case FatalFailure(reason):
+            return replace(state, fatal=state.fatal or reason)  # the first failure explains the others
+        case Enrolled() | EnrolFailed() | IdentityForgotten() | ControlUp() | ControlDown() | DataChanged():
+            return _site_changed(event, state)
+        case _:
+            return replace(state, worker=_worker_changed(event, state.worker))
+
+
+def _worker_changed(event: WorkerEvent, worker: WorkerState) -> WorkerState:
+    match event:
+        case WorkerStarted(pid):
+            return replace(worker, phase=WorkerPhase.STARTED, pid=pid, start_delay_s=0.0)
+        case ShardLoaded():
+            return _advanced(worker, WorkerPhase.STARTED, WorkerPhase.LOADED)
+        case ShardMeasured():
+            return replace(_advanced(worker, WorkerPhase.LOADED, WorkerPhase.SERVING), reason="")
+        case WorkerDown(reason, failures, delay_s):
+            down = replace(worker, phase=WorkerPhase.DOWN, pid=0, reason=reason)
+            return replace(down, failures=failures, start_delay_s=delay_s)
+        case WorkerGivenUp(reason):
+            return replace(worker, phase=WorkerPhase.REFUSED, pid=0, reason=reason)
+
+
+def _advanced(worker: WorkerState, from_phase: WorkerPhase, to_phase: WorkerPhase) -> WorkerState:
+    """Advance one phase; late news of a worker that is gone change nothing."""
+    return replace(worker, phase=to_phase) if worker.phase is from_phase else worker
+
+
+def _site_changed(event: SiteEvent, state: AgentState) -> AgentState:
+    match event:
+        case Enrolled(node_id):
+            return replace(state, node_id=node_id, enrol_failures=0, enrol_delay_s=0.0)
+        case EnrolFailed(delay_s):
+            return replace(state, enrol_failures=state.enrol_failures + 1, enrol_delay_s=delay_s)
+        case IdentityForgotten():
+            return replace(state, node_id="", is_control_connected=False, relay_url="")
+        case ControlUp(relay_url):
+            # A new connection has heard nothing yet.
+            return replace(state, is_control_connected=True, relay_url=relay_url, reported_revision=0)
+        case ControlDown():
+            return replace(state, is_control_connected=False)
+        case DataChanged(is_connected):
+            return replace(state, is_data_connected=is_connected)

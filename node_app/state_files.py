@@ -1,0 +1,112 @@
+"""The node's files in its state directory: private, whole or absent, and used by one agent at a time.
+
+Invariants: a file is replaced by rename after its bytes are on disk, so a crash leaves the old or the new one; files
+are 0600 and directories 0700; the lock is the operating system's, so it is free again when its holder dies in any way.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from meshnet.errors import MeshnetError
+
+if os.name == "posix":
+    import fcntl
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PRIVATE_FILE_MODE = 0o600
+PRIVATE_DIRECTORY_MODE = 0o700
+
+
+class StateError(MeshnetError):
+    """The state directory cannot be used as it is."""
+
+
+def prepare_directory(directory: Path) -> Path:
+    """Create `directory` for this user alone and return it; an existing one loses access for others.
+
+    Raises:
+        StateError: it cannot be created, or belongs to someone else.
+    """
+    try:
+        directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
+        directory.chmod(PRIVATE_DIRECTORY_MODE)
+    except OSError as error:
+        reason = error.strerror or "cannot be used"
+        raise StateError("state_directory", "No state directory", f"{directory}: {reason}") from error
+    return directory
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace `path` by `data`, atomically and durably, readable by this user alone."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE_MODE)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_directory(path.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    if os.name != "posix":
+        return  # Windows keeps the rename with the file
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_bounded(path: Path, limit_bytes: int) -> bytes | None:
+    """Return the file's bytes, None where there is no such file.
+
+    Raises:
+        StateError: the file is larger than `limit_bytes` or cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit_bytes + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StateError("state_unreadable", "State not readable", f"{path}: {error.strerror}") from error
+    if len(data) > limit_bytes:
+        raise StateError("state_damaged", "State damaged", f"{path} is larger than {limit_bytes} bytes")
+    return data
+
+
+@contextmanager
+def hold_directory(directory: Path) -> Iterator[None]:
+    """Keep `directory` for this process while the context lasts.
+
+    Raises:
+        StateError: another agent holds it.
+    """
+    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, PRIVATE_FILE_MODE)
+    try:
+        _lock(descriptor, directory)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: Path) -> None:
+    if os.name != "posix":
+        return  # the Windows backend brings its own lock with the first Windows build
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        message = f"another node already runs with {directory}; give each its own --state-dir"
+        raise StateError("state_in_use", "State directory in use", message) from error

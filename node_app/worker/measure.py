@@ -1,0 +1,90 @@
+"""How fast this shard computes, in the terms the site's planner counts with.
+
+Invariants: times are the worker's own engine times of real steps (Probe), so the planner compares nodes by what they
+do; medians, because a volunteer's machine does other things too.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from node_app.worker.client import ProbeResult
+
+MICROSECONDS_PER_MS = 1000.0
+DECODE_REPEATS = 5
+PREFILL_REPEATS = 2
+PREFILL_ROWS = 128
+PROBE_TIMEOUT_S = 120.0
+
+
+class Prober(Protocol):
+    """What measuring needs of a worker."""
+
+    async def probe(self, rows: int, timeout_s: float) -> ProbeResult:
+        """Run `rows` fixed rows through the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardShape:
+    """What the times are spread over.
+
+    Attributes:
+        n_layers: layers of this shard.
+        tail_share: bytes of norm and output head over all weight bytes read for one row; 0 where not owned.
+        chunk_rows: rows of a full prefill chunk here.
+    """
+
+    n_layers: int
+    tail_share: float
+    chunk_rows: int = PREFILL_ROWS
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSpeed:
+    """Measured times in milliseconds; per layer and row where the name says so."""
+
+    decode_ms_per_layer: float
+    prefill_ms_per_layer: float
+    tail_ms: float
+
+
+def spread_times(shape: ShardShape, decode_us: float, prefill_us: float) -> ShardSpeed:
+    """Spread two measured steps over the shard's layers.
+
+    A decode step reads every weight once and is bound by that, so the tail's part of it is its part of the bytes. In a
+    chunk only the last row needs the output head, so one tail time is taken off and the rest is spread over the rows.
+
+    Args:
+        shape: the shard.
+        decode_us: engine time of a step of one row, microseconds.
+        prefill_us: engine time of a step of `shape.chunk_rows` rows, microseconds.
+    """
+    decode_ms = decode_us / MICROSECONDS_PER_MS
+    tail_ms = decode_ms * shape.tail_share
+    chunk_ms = max(0.0, prefill_us / MICROSECONDS_PER_MS - tail_ms)
+    layers = max(1, shape.n_layers)
+    return ShardSpeed(
+        decode_ms_per_layer=(decode_ms - tail_ms) / layers,
+        prefill_ms_per_layer=chunk_ms / (layers * shape.chunk_rows),
+        tail_ms=tail_ms,
+    )
+
+
+async def measure_shard(worker: Prober, shape: ShardShape) -> ShardSpeed:
+    """Measure a loaded shard; takes DECODE_REPEATS + PREFILL_REPEATS + 2 steps.
+
+    Raises:
+        WorkerError: a step failed.
+    """
+    decode_us = await _median_us(worker, rows=1, repeats=DECODE_REPEATS)
+    prefill_us = await _median_us(worker, rows=shape.chunk_rows, repeats=PREFILL_REPEATS)
+    return spread_times(shape, decode_us, prefill_us)
+
+
+async def _median_us(worker: Prober, rows: int, repeats: int) -> float:
+    await worker.probe(rows, PROBE_TIMEOUT_S)  # the first step of a shape builds its graph
+    results = [await worker.probe(rows, PROBE_TIMEOUT_S) for _ in range(repeats)]
+    return statistics.median(result.compute_us for result in results)

@@ -1,0 +1,213 @@
+"""The worker's operating system process: started, ready, ended.
+
+Invariants: the child dies with the agent however the agent dies (the kernel sends it SIGKILL, and the worker watches
+its parent itself); it gets no variable named MESHNET_*, so no token; every wait has a deadline; `end` is idempotent
+and leaves neither process nor pump behind. Used from the event loop of the main thread only: the kernel's death signal
+follows the *thread* that started the child.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from meshnet.errors import WorkerError
+
+logger = logging.getLogger(__name__)
+
+WORKER_PROGRAM = "meshnet-worker"
+BUILD_PROGRAM = Path("build/native/cpu/bin") / WORKER_PROGRAM
+LINE_LIMIT_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerCommand:
+    """How a worker is started.
+
+    Attributes:
+        program: absolute path.
+        socket_path: where it listens for the agent; its directory is 0700.
+        link_listen: `host:port` for peers; empty: no listener.
+        allow_probe: let Probe take and give tensors.
+    """
+
+    program: Path
+    socket_path: Path
+    link_listen: str
+    allow_probe: bool
+
+    def arguments(self, parent_pid: int) -> list[str]:
+        """Return the command line."""
+        line = [str(self.program), "--socket", str(self.socket_path), "--parent-pid", str(parent_pid)]
+        if self.link_listen:
+            line += ["--link-listen", self.link_listen]
+        if self.allow_probe:
+            line.append("--allow-probe")
+        return line
+
+
+def find_worker_program(asked: Path | None) -> Path:
+    """Return the worker to run: the one asked for, else the checkout's build, else the one on PATH.
+
+    Raises:
+        WorkerError: there is none.
+    """
+    installed = shutil.which(WORKER_PROGRAM)
+    built = Path(__file__).resolve().parents[2] / BUILD_PROGRAM
+    candidates = [asked] if asked is not None else [built, *([Path(installed)] if installed else [])]
+    for candidate in candidates:
+        if candidate.is_file() and os.access(candidate, os.X_OK):
+            return candidate.resolve()
+    where = str(asked) if asked is not None else f"{BUILD_PROGRAM} or {WORKER_PROGRAM} on PATH"
+    raise WorkerError("worker_missing", "No worker program", f"no program at {where}; `make native` builds it")
+
+
+def worker_environment(environment: dict[str, str]) -> dict[str, str]:
+    """Return the variables a worker may see: none of ours (tokens), and no debugger at an abort of ggml."""
+    kept = {name: value for name, value in environment.items() if not name.startswith("MESHNET_")}
+    return kept | {"GGML_NO_BACKTRACE": "1"}
+
+
+def _bound_to_parent(arguments: list[str]) -> list[str]:
+    if sys.platform != "linux":
+        return arguments  # the worker's own watch of --parent-pid remains
+    launcher = str(Path(__file__).with_name("die_with_parent.py"))
+    return [sys.executable, "-I", "-S", launcher, str(os.getpid()), *arguments]
+
+
+class WorkerProcess:
+    """One running worker. Owns the process and the tasks that read its output."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._pumps: list[asyncio.Task[None]] = []
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    @classmethod
+    async def start(cls, command: WorkerCommand, ready_timeout_s: float) -> WorkerProcess:
+        """Start a worker and return once it listens.
+
+        Raises:
+            WorkerError: it cannot be run, ended, or printed no ready line in time; nothing is left running.
+        """
+        command.socket_path.unlink(missing_ok=True)  # left by a worker that was killed
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *_bound_to_parent(command.arguments(os.getpid())),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=LINE_LIMIT_BYTES,
+                env=worker_environment(dict(os.environ)),
+                start_new_session=True,  # Ctrl-C reaches the agent, which ends the worker in order
+            )
+        except OSError as error:
+            raise WorkerError(
+                "worker_missing", "Worker did not start", f"{command.program}: {error.strerror}"
+            ) from error
+        worker = cls(process)
+        try:
+            await worker._become_ready(ready_timeout_s)
+        except BaseException:
+            await worker.end(grace_s=0.0)
+            raise
+        return worker
+
+    async def _become_ready(self, timeout_s: float) -> None:
+        self._pumps.append(asyncio.create_task(_log_lines(self._stderr), name="worker-stderr"))
+        try:
+            async with asyncio.timeout(timeout_s):
+                line = await self._stdout.readline()
+        except TimeoutError as error:
+            message = f"no ready line within {timeout_s:g} s"
+            raise WorkerError("worker_not_ready", "Worker did not start", message) from error
+        except ValueError as error:
+            raise WorkerError("worker_not_ready", "Worker did not start", "its first line is too long") from error
+        if not line:
+            status = await self._process.wait()
+            message = f"the worker ended before it was ready ({describe_exit(status)})"
+            raise WorkerError("worker_not_ready", "Worker did not start", message)
+        if not _is_ready_line(line):
+            raise WorkerError("worker_not_ready", "Worker did not start", "its first line is not a ready line")
+        self._pumps.append(asyncio.create_task(_log_lines(self._stdout), name="worker-stdout"))
+
+    async def wait(self) -> int:
+        """Return the exit status once the process ended (negative: the signal that ended it)."""
+        return await self._process.wait()
+
+    async def end(self, grace_s: float) -> None:
+        """End the process: ask, wait `grace_s` at most, then kill. Idempotent."""
+        if self._process.returncode is None and grace_s > 0:
+            self._signal(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(grace_s):
+                    await self._process.wait()
+            except TimeoutError:
+                logger.warning("worker %d did not end within %g s, killing it", self.pid, grace_s)
+        if self._process.returncode is None:
+            self._signal(signal.SIGKILL)  # ends a stopped process too
+            await self._process.wait()
+        for pump in self._pumps:
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+
+    def _signal(self, number: signal.Signals) -> None:
+        try:
+            self._process.send_signal(number)
+        except ProcessLookupError:
+            logger.debug("worker %d had already ended", self.pid)
+
+    @property
+    def _stdout(self) -> asyncio.StreamReader:
+        return _piped(self._process.stdout)
+
+    @property
+    def _stderr(self) -> asyncio.StreamReader:
+        return _piped(self._process.stderr)
+
+
+def describe_exit(status: int) -> str:
+    """Return an exit status in words."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return f"signal {signal.Signals(-status).name}"
+    except ValueError:
+        return f"signal {-status}"
+
+
+def _piped(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
+    if stream is None:
+        raise WorkerError("worker_not_ready", "Worker did not start", "its output is not connected")
+    return stream
+
+
+def _is_ready_line(line: bytes) -> bool:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and value.get("ready") is True
+
+
+async def _log_lines(stream: asyncio.StreamReader) -> None:
+    """Log what the worker prints, so that its pipe never fills; ends with the stream."""
+    while True:
+        try:
+            line = await stream.readline()
+        except ValueError:
+            continue  # longer than the limit: the reader dropped it
+        if not line:
+            return
+        logger.info("worker: %s", line.decode("utf-8", "replace").rstrip())

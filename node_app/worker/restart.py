@@ -1,0 +1,88 @@
+"""Whether and when a worker that ended is started again.
+
+Invariant: pure. A worker that served well is restarted at once; one that keeps dying is restarted ever more slowly,
+but forever, because a volunteer's machine may be short of memory for an hour and fine afterwards. Only what cannot
+change by trying again (a file that is no model, an architecture that is not supported) is final.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from node_app.backoff import Backoff
+
+RESTART_BACKOFF = Backoff(first_s=0.1, longest_s=60.0, factor=3.0)
+
+# Served at least this long: the failure does not count with earlier ones.
+STABLE_AFTER_S = 60.0
+
+# Refusals of Load that the same file, layers and build will give again.
+FINAL_CODES = frozenset(
+    {
+        "context_too_long",
+        "file_missing",
+        "invalid_argument",
+        "layers_out_of_range",
+        "not_gguf",
+        "truncated",
+        "unsupported_architecture",
+    }
+)
+
+
+class EndCause(Enum):
+    """Why a worker is no longer of use."""
+
+    EXITED = auto()  # the process ended
+    STALLED = auto()  # no sign of life, or one step that does not end
+    PROBE_FAILED = auto()  # a step through the engine failed or came late
+    START_FAILED = auto()  # no ready line
+    LOAD_FAILED = auto()  # Load was refused or broke off
+    BRIDGE_LOST = auto()  # the stream of frames broke
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEnd:
+    """How a worker's life ended.
+
+    Attributes:
+        cause: what was seen.
+        code: stable code for logs and reports.
+        message: for people.
+        served_s: how long it had served, by the monotonic clock.
+    """
+
+    cause: EndCause
+    code: str
+    message: str
+    served_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Start again after `delay_s`; `failures` counts ends in a row without a stable stretch."""
+
+    delay_s: float
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Trying again cannot help."""
+
+    reason: str
+
+
+def plan_restart(end: WorkerEnd, failures_before: int, jitter: float) -> Restart | GiveUp:
+    """Decide what follows a worker's end.
+
+    Args:
+        end: how it ended.
+        failures_before: ends in a row before this one.
+        jitter: uniform in [0, 1).
+    """
+    if end.cause is EndCause.LOAD_FAILED and end.code in FINAL_CODES:
+        return GiveUp(end.message)
+    failures = 1 if end.served_s >= STABLE_AFTER_S else failures_before + 1
+    return Restart(RESTART_BACKOFF.delay_s(failures, jitter), failures)

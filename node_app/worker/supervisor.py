@@ -1,0 +1,122 @@
+"""One worker's life: start, watch, end.
+
+Invariants: at most one worker exists; `watch` returns exactly once per life with the reason it ended; a worker that is
+judged dead is dead (killed) before the reason is given, so nothing of it can answer later. Whether to start again is
+`restart.py`'s decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from meshnet.errors import WorkerError
+from node_app.worker.client import WorkerClient
+from node_app.worker.health_watch import HealthWatch
+from node_app.worker.process import WorkerCommand, WorkerProcess, describe_exit
+from node_app.worker.restart import EndCause, WorkerEnd
+
+if TYPE_CHECKING:
+    from meshnet.v1 import worker_pb2
+    from node_app.worker.health import HealthLimits
+    from node_app.worker.health_watch import StatusListener
+
+START_TIMEOUT_S = 20.0
+END_GRACE_S = 3.0
+
+# A broken stream is most often the process's end, and the news of that comes a little later but says more.
+EXIT_NEWS_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class RunningWorker:
+    """A started worker, what it said of itself, and the client that talks to it."""
+
+    process: WorkerProcess
+    description: worker_pb2.DescribeReply
+    client: WorkerClient
+
+
+class WorkerSupervisor:
+    """Starts, watches and ends the worker. Owns the process and the channel; main thread's event loop only."""
+
+    def __init__(self, command: WorkerCommand, limits: HealthLimits) -> None:
+        self._command = command
+        self._limits = limits
+        self._running: RunningWorker | None = None
+        self._condemned = asyncio.Event()
+        self._condemned_for = ""
+
+    @property
+    def running(self) -> RunningWorker | None:
+        """The worker, where one is started."""
+        return self._running
+
+    async def start(self) -> RunningWorker:
+        """Start a worker and learn what it is.
+
+        Raises:
+            WorkerError: it did not become ready; nothing is left running.
+        """
+        await self.end(grace_s=0.0)
+        process = await WorkerProcess.start(self._command, START_TIMEOUT_S)
+        client = WorkerClient(self._command.socket_path)
+        try:
+            description = await client.describe()
+        except BaseException:
+            await client.close()
+            await process.end(grace_s=0.0)
+            raise
+        self._condemned.clear()
+        self._running = RunningWorker(process, description, client)
+        return self._running
+
+    def condemn(self, reason: str) -> None:
+        """Let `watch` end the worker for what another part of the agent saw (a broken bridge)."""
+        self._condemned_for = reason
+        self._condemned.set()
+
+    async def watch(self, on_status: StatusListener) -> WorkerEnd:
+        """Watch the running worker until it is of no use, kill what is left of it and say why.
+
+        Args:
+            on_status: called with every status, on the event loop.
+
+        Raises:
+            WorkerError: no worker is running.
+        """
+        running = self._running
+        if running is None:
+            raise WorkerError("worker_lost", "Worker lost", "no worker is running")
+        started_s = time.monotonic()
+        exited = asyncio.create_task(running.process.wait(), name="worker-exit")
+        sick = asyncio.create_task(
+            HealthWatch(running.client, self._limits, on_status).until_sick(), name="worker-health"
+        )
+        condemned = asyncio.create_task(self._condemned.wait(), name="worker-condemned")
+        tasks = (exited, sick, condemned)
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({exited}, timeout=EXIT_NEWS_S)
+            served_s = time.monotonic() - started_s
+            if exited.done():
+                message = f"the worker ended ({describe_exit(exited.result())})"
+                return WorkerEnd(EndCause.EXITED, "worker_exited", message, served_s)
+            if sick.done():
+                cause, error = sick.result()
+                return WorkerEnd(cause, error.code, error.message, served_s)
+            return WorkerEnd(EndCause.BRIDGE_LOST, "bridge_lost", self._condemned_for, served_s)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.end(grace_s=0.0)
+
+    async def end(self, grace_s: float = END_GRACE_S) -> None:
+        """End the worker: in order within `grace_s`, else by force. Idempotent."""
+        running, self._running = self._running, None
+        if running is not None:
+            await running.client.close()
+            await running.process.end(grace_s)

@@ -1,0 +1,196 @@
+"""One worker life after another: start, load, measure, serve.
+
+Invariants: each step either brings the worker one phase further or ends it; what ended is told as a `WorkerEnd`, and
+`restart.py` decides what follows. Nothing of an ended life (contract, status, speed) is kept for the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from meshnet.errors import MeshnetError, WorkerError
+from meshnet.v1 import session_pb2, worker_pb2
+from node_app.blocking import run_blocking
+from node_app.reporting import PeerListener, ShardFacts
+from node_app.runtime_directory import compute_turn_path
+from node_app.worker.limits import ShardNeed, Wishes, WorkerLimits, plan_limits
+from node_app.worker.measure import ShardShape, measure_shard
+from node_app.worker.restart import EndCause, WorkerEnd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from node_app.artifacts.digest_cache import DigestCache
+    from node_app.artifacts.model_file import ModelFile
+    from node_app.hardware.base import Hardware
+    from node_app.session_plane import SessionPlane
+    from node_app.worker.client import LoadedShard, WorkerClient
+    from node_app.worker.supervisor import RunningWorker, WorkerSupervisor
+
+logger = logging.getLogger(__name__)
+
+# A large model on a slow disk reports progress; silence for this long is a failure.
+LOAD_SILENCE_S = 120.0
+
+
+class WorkerEndedError(Exception):
+    """A step ended the worker; carries how."""
+
+    def __init__(self, end: WorkerEnd) -> None:
+        super().__init__(end.message)
+        self.end = end
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    artifact_digest: bytes
+    limits: WorkerLimits
+    shard: LoadedShard
+
+
+class WorkerLife:
+    """Drives the supervisor's worker through its phases. Main thread's event loop only."""
+
+    def __init__(
+        self,
+        supervisor: WorkerSupervisor,
+        model: ModelFile,
+        wishes: Wishes,
+        hardware: Hardware,
+        digests: DigestCache,
+    ) -> None:
+        self._supervisor = supervisor
+        self._model = model
+        self._wishes = wishes
+        self._hardware = hardware
+        self._digests = digests
+        self._loaded: _Loaded | None = None
+        self.shard: ShardFacts | None = None
+        self.status: worker_pb2.StatusReply | None = None
+
+    @property
+    def client(self) -> WorkerClient | None:
+        """The running worker's client."""
+        running = self._supervisor.running
+        return running.client if running is not None else None
+
+    @property
+    def peers(self) -> PeerListener:
+        """Where other workers may dial the running one."""
+        running = self._supervisor.running
+        if running is None:
+            return PeerListener()
+        return PeerListener(running.description.link_address, running.description.link_fingerprint)
+
+    async def start(self) -> int:
+        """Start a worker and return its pid; raises WorkerEndedError."""
+        self._loaded, self.shard, self.status = None, None, None
+        try:
+            running = await self._supervisor.start()
+        except WorkerError as error:
+            raise WorkerEndedError(WorkerEnd(EndCause.START_FAILED, error.code, error.message)) from error
+        logger.info("worker %d started", running.process.pid)
+        return running.process.pid
+
+    async def load(self) -> None:
+        """Load the shard; raises WorkerEndedError."""
+        try:
+            digest = await run_blocking(self._hash_files, "model-digest")
+            limits = self._plan_limits()
+            shard = await self._running().client.load(self._load_request(digest, limits), LOAD_SILENCE_S)
+        except MeshnetError as error:
+            raise await self._ended(EndCause.LOAD_FAILED, error) from error
+        self._loaded = _Loaded(digest, limits, shard)
+        logger.info("layers %s loaded: %d bytes of weights", self._model.layers, shard.weights_bytes)
+
+    async def measure(self) -> None:
+        """Probe and measure the loaded shard; raises WorkerEndedError."""
+        try:
+            loaded = self._require_loaded()
+            speed = await measure_shard(self._running().client, self._shape(loaded.limits))
+        except WorkerError as error:
+            raise await self._ended(EndCause.PROBE_FAILED, error) from error
+        self.shard = ShardFacts(loaded.artifact_digest, loaded.shard.contract, loaded.limits, speed)
+        logger.info(
+            "measured: decode %.3f ms a layer, prefill %.4f ms a layer and row, tail %.3f ms",
+            speed.decode_ms_per_layer,
+            speed.prefill_ms_per_layer,
+            speed.tail_ms,
+        )
+
+    def _require_loaded(self) -> _Loaded:
+        if self._loaded is None:
+            raise WorkerError("worker_lost", "Worker lost", "nothing is loaded")
+        return self._loaded
+
+    def _shape(self, limits: WorkerLimits) -> ShardShape:
+        layers = self._model.layers
+        chunk_rows = min(limits.ubatch_rows, limits.context_length)
+        return ShardShape(layers.layer_end - layers.layer_begin, self._model.tail_share, chunk_rows)
+
+    async def serve(self, plane: SessionPlane, on_status: Callable[[], None]) -> WorkerEnd:
+        """Carry messages and watch health until the worker is of no use; return how it ended."""
+
+        def take_status(status: worker_pb2.StatusReply) -> None:
+            self.status = status
+            plane.reconcile(status)
+            on_status()
+
+        carrying = asyncio.create_task(self._carry(plane), name="bridge")
+        try:
+            return await self._supervisor.watch(take_status)
+        finally:
+            carrying.cancel()
+            await asyncio.gather(carrying, return_exceptions=True)
+
+    async def _carry(self, plane: SessionPlane) -> None:
+        try:
+            await plane.carry(self._running().client)
+        except WorkerError as error:
+            self._supervisor.condemn(f"the bridge broke: {error.message}")
+        else:
+            self._supervisor.condemn("the worker ended the bridge")
+
+    async def end(self) -> None:
+        """End the worker in order. Idempotent."""
+        await self._supervisor.end()
+
+    async def _ended(self, cause: EndCause, error: MeshnetError) -> WorkerEndedError:
+        await self._supervisor.end(grace_s=0.0)
+        return WorkerEndedError(WorkerEnd(cause, error.code, error.message))
+
+    def _running(self) -> RunningWorker:
+        running = self._supervisor.running
+        if running is None:
+            raise WorkerError("worker_lost", "Worker lost", "no worker is running")
+        return running
+
+    def _hash_files(self) -> bytes:
+        return self._digests.artifact_digest(self._model.paths)
+
+    def _plan_limits(self) -> WorkerLimits:
+        model, figures = self._model, self._hardware.figures()
+        need = ShardNeed(model.weights_bytes, model.kv_bytes_per_cell, model.context_length)
+        return plan_limits(need, self._wishes, figures.cores, figures.memory_available_bytes)
+
+    def _load_request(self, digest: bytes, limits: WorkerLimits) -> worker_pb2.LoadRequest:
+        model = self._model
+        layers = session_pb2.LayerRange(layer_begin=model.layers.layer_begin, layer_end=model.layers.layer_end)
+        request = worker_pb2.LoadRequest(
+            engine=worker_pb2.ENGINE_KIND_FAKE if model.is_fake else worker_pb2.ENGINE_KIND_LLAMA,
+            gguf_path=str(model.paths[0].resolve()),
+            layers=layers,
+            context_length=limits.context_length,
+            kv_cells=limits.kv_cells,
+            max_sessions=limits.max_sessions,
+            threads=limits.threads,
+            ubatch=limits.ubatch_rows,
+            artifact_digest=digest,
+            turn_path=str(compute_turn_path()),
+        )
+        if model.is_fake:
+            request.fake.CopyFrom(worker_pb2.FakeModel(n_layers=model.n_layers, width=model.width))
+        return request

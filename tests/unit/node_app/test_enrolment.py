@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from meshnet.errors import TransferError
+from node_app.enrolment import EnrolmentRefusedError, EnrolmentRequest, enrol, read_answer
+
+
+@pytest.mark.parametrize("status", [200, 201])
+def test_a_node_id_is_taken(status: int) -> None:
+    assert read_answer(status, b'{"node_id": "abc"}') == "abc"
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_a_busy_site_is_asked_again(status: int) -> None:
+    with pytest.raises(TransferError, match="site_busy"):
+        read_answer(status, b'{"error": {"code": "x", "message": "y"}}')
+
+
+def test_a_refusal_carries_the_sites_words() -> None:
+    body = json.dumps({"error": {"code": "bad_token", "message": "the token is not known"}}).encode()
+    with pytest.raises(EnrolmentRefusedError, match="bad_token") as caught:
+        read_answer(401, body)
+    assert "the token is not known" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b"<html>"),
+        (200, b'{"node_id": 5}'),
+        (200, b'{"node_id": ""}'),
+        (200, b'{"node_id": "' + b"x" * 65 + b'"}'),
+        (200, b"[]"),
+        (404, b"not found"),
+        (302, b""),
+        (401, b'{"error": "text"}'),
+    ],
+)
+def test_what_is_no_answer_of_a_site_is_said_so(status: int, body: bytes) -> None:
+    with pytest.raises(EnrolmentRefusedError, match="not_a_site"):
+        read_answer(status, body)
+
+
+def test_no_site_is_a_reason_to_try_again() -> None:
+    request = EnrolmentRequest("http://127.0.0.1:9", "token", b"k" * 32, "name")
+    with pytest.raises(TransferError, match="site_unreachable") as caught:
+        enrol(request)
+    assert "token" not in caught.value.message
+
+
+def test_the_token_is_not_in_the_representation() -> None:
+    assert "secret" not in repr(EnrolmentRequest("http://h", "secret", b"", "name"))

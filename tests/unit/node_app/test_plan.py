@@ -1,0 +1,68 @@
+"""What follows from each state, cell by cell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from node_app.plan import NodeCondition, Step, condition, plan_steps
+from node_app.state import AgentState, WorkerPhase, WorkerState
+
+WORKER_STEPS = {
+    WorkerPhase.DOWN: {Step.START_WORKER},
+    WorkerPhase.STARTED: {Step.LOAD_SHARD},
+    WorkerPhase.LOADED: {Step.MEASURE_SHARD},
+    WorkerPhase.SERVING: {Step.SERVE},
+    WorkerPhase.REFUSED: set(),
+}
+# (enrolled, relay known, control connected, everything reported) -> steps towards the site
+SITE_STEPS = {
+    (False, False, False, False): {Step.ENROL},
+    (True, False, False, False): {Step.HOLD_CONTROL},
+    (True, True, False, False): {Step.HOLD_CONTROL, Step.HOLD_DATA},
+    (True, True, True, False): {Step.HOLD_CONTROL, Step.HOLD_DATA, Step.REPORT},
+    (True, True, True, True): {Step.HOLD_CONTROL, Step.HOLD_DATA},
+    (True, False, True, False): {Step.HOLD_CONTROL, Step.REPORT},
+}
+
+
+def state_of(phase: WorkerPhase, site: tuple[bool, bool, bool, bool]) -> AgentState:
+    is_enrolled, has_relay, is_connected, is_reported = site
+    return AgentState(
+        worker=WorkerState(phase=phase),
+        node_id="node" if is_enrolled else "",
+        relay_url="ws://relay" if has_relay else "",
+        is_control_connected=is_connected,
+        revision=3,
+        reported_revision=3 if is_reported else 2,
+    )
+
+
+@pytest.mark.parametrize(("phase", "site"), list(product(WorkerPhase, SITE_STEPS)))
+def test_every_state_has_its_steps(phase: WorkerPhase, site: tuple[bool, bool, bool, bool]) -> None:
+    state = state_of(phase, site)
+    assert plan_steps(state) == WORKER_STEPS[phase] | SITE_STEPS[site]
+    assert plan_steps(replace(state, is_paused=True)) == plan_steps(state)
+    assert plan_steps(replace(state, is_quitting=True)) == frozenset()
+    assert plan_steps(replace(state, fatal="why")) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("phase", "failures", "is_paused", "expected"),
+    [
+        (WorkerPhase.DOWN, 0, False, NodeCondition.LOADING),
+        (WorkerPhase.STARTED, 0, False, NodeCondition.LOADING),
+        (WorkerPhase.LOADED, 0, True, NodeCondition.LOADING),
+        (WorkerPhase.SERVING, 0, False, NodeCondition.SERVING),
+        (WorkerPhase.SERVING, 3, False, NodeCondition.SERVING),
+        (WorkerPhase.SERVING, 0, True, NodeCondition.PAUSED),
+        (WorkerPhase.DOWN, 1, False, NodeCondition.DEGRADED),
+        (WorkerPhase.LOADED, 1, True, NodeCondition.DEGRADED),
+        (WorkerPhase.REFUSED, 0, False, NodeCondition.DEGRADED),
+    ],
+)
+def test_condition(phase: WorkerPhase, failures: int, *, is_paused: bool, expected: NodeCondition) -> None:
+    state = AgentState(worker=WorkerState(phase=phase, failures=failures), is_paused=is_paused)
+    assert condition(state) is expected

@@ -1,0 +1,86 @@
+"""The command line and the environment: what they give, and what each mistake says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from node_app.settings import Carrier, LayerSpan, SettingsError, parse_settings
+
+REQUIRED = ["--site", "http://127.0.0.1:8000/", "--gguf", "model.gguf"]
+
+
+def test_defaults_leave_the_choice_to_the_hardware_and_the_model() -> None:
+    settings = parse_settings(REQUIRED, {})
+    assert settings.site_url == "http://127.0.0.1:8000"
+    assert settings.gguf_path == Path("model.gguf")
+    assert (settings.layers, settings.threads, settings.context_length, settings.token) == (None, None, None, None)
+    assert settings.carrier is Carrier.AUTO
+    assert settings.name
+    assert settings.state_dir.is_absolute()
+
+
+def test_every_option_is_read() -> None:
+    given = ["--token", "t", "--layers", "0:15", "--threads", "2", "--carrier", "relay", "--name", "attic"]
+    given += ["--state-dir", "/s", "--worker", "/w", "--link-listen", "10.0.0.1:0", "--context", "512"]
+    given += ["--max-sessions", "3", "--json-log", "--once-ready-line", "--allow-probe"]
+    settings = parse_settings(REQUIRED + given, {})
+    assert settings.layers == LayerSpan(0, 15)
+    assert (settings.threads, settings.context_length, settings.max_sessions) == (2, 512, 3)
+    assert (settings.carrier, settings.name, settings.link_listen) == (Carrier.RELAY, "attic", "10.0.0.1:0")
+    assert (settings.state_dir, settings.worker_path) == (Path("/s"), Path("/w"))
+    assert settings.json_log
+    assert settings.once_ready_line
+    assert settings.allow_probe
+
+
+def test_the_environment_fills_in_and_the_command_line_wins() -> None:
+    environment = {"MESHNET_TOKEN": "from-environment", "MESHNET_CARRIER": "relay", "MESHNET_NAME": ""}
+    settings = parse_settings([*REQUIRED, "--carrier", "direct"], environment)
+    assert settings.token == "from-environment"
+    assert settings.carrier is Carrier.DIRECT
+
+
+def test_no_listener_is_an_empty_address() -> None:
+    assert parse_settings([*REQUIRED, "--link-listen", "none"], {}).link_listen == ""
+
+
+def test_the_token_is_not_in_the_representation() -> None:
+    assert "secret-token" not in repr(parse_settings([*REQUIRED, "--token", "secret-token"], {}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--site is missing"),
+        (["--site", "http://h"], "--gguf is missing"),
+        (["--site", "h:8000", "--gguf", "m"], "--site"),
+        (["--site", "ftp://h", "--gguf", "m"], "--site"),
+        (["--site", "http://", "--gguf", "m"], "--site"),
+        (["--site", "http://h:99999", "--gguf", "m"], "--site"),
+        (["--site", "http://u:p@h", "--gguf", "m"], "--site"),
+        ([*REQUIRED, "--layers", "15:0"], "out of order"),
+        ([*REQUIRED, "--layers", "5:5"], "out of order"),
+        ([*REQUIRED, "--layers", "0-15"], "BEGIN:END"),
+        ([*REQUIRED, "--layers", "-1:3"], "--layers"),
+        ([*REQUIRED, "--layers", "0:999999"], "out of order"),
+        ([*REQUIRED, "--threads", "0"], "--threads"),
+        ([*REQUIRED, "--threads", "two"], "--threads"),
+        ([*REQUIRED, "--carrier", "pigeon"], "auto, direct, relay"),
+        ([*REQUIRED, "--link-listen", "host"], "--link-listen"),
+        ([*REQUIRED, "--link-listen", "host:99999"], "--link-listen"),
+        ([*REQUIRED, "--context", "1"], "--context"),
+        ([*REQUIRED, "--max-sessions", "0"], "--max-sessions"),
+        ([*REQUIRED, "--name", "x" * 65], "--name"),
+        ([*REQUIRED, "--name", "a\nb"], "--name"),
+        ([*REQUIRED, "--unknown"], "unknown"),
+        ([*REQUIRED, "stray"], "stray"),
+        ([*REQUIRED, "--threads"], "--threads"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_it(arguments: list[str], said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_settings(arguments, {})
+    assert said in caught.value.message
+    assert "\n" not in caught.value.message

@@ -1,0 +1,90 @@
+"""The small parts: rates, threads beside the loop, loops that end together, log lines, the peers' address."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+
+import pytest
+
+from node_app.blocking import run_blocking
+from node_app.logs import JsonFormatter
+from node_app.meter import RollingRate
+from node_app.racing import race
+from node_app.reach import choose_listen_address
+from node_app.settings import parse_settings
+
+
+def test_a_rate_counts_the_last_two_seconds() -> None:
+    rate = RollingRate()
+    for tick in range(100):
+        rate.count(tick / 10)
+    assert rate.per_s(9.9) == 10.0
+    assert rate.per_s(10.9) == 5.0
+    assert rate.per_s(100.0) == 0.0
+
+
+async def test_blocking_work_runs_in_a_daemon_thread() -> None:
+    assert await run_blocking(lambda: threading.current_thread().daemon, "test")
+
+
+async def test_blocking_work_raises_where_it_is_awaited() -> None:
+    def fail() -> None:
+        raise ValueError("from the thread")
+
+    with pytest.raises(ValueError, match="from the thread"):
+        await run_blocking(fail, "test")
+
+
+async def test_a_cancelled_wait_drops_the_result() -> None:
+    release = threading.Event()
+    waiting = asyncio.create_task(run_blocking(release.wait, "test"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    release.set()
+
+
+async def test_the_first_to_end_ends_the_others() -> None:
+    ended: list[str] = []
+
+    async def forever(name: str) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("the first")
+
+    with pytest.raises(ValueError, match="the first"):
+        await race(forever("a"), fail(), forever("b"))
+    assert sorted(ended) == ["a", "b"]
+
+
+def test_a_log_line_is_one_json_object() -> None:
+    record = logging.LogRecord("node_app.x", logging.INFO, __file__, 1, "two\nlines %d", (2,), None)
+    line = JsonFormatter().format(record)
+    assert "\n" not in line
+    fields = json.loads(line)
+    assert (fields["level"], fields["logger"], fields["message"]) == ("info", "node_app.x", "two\nlines 2")
+
+
+@pytest.mark.parametrize(
+    ("options", "address"),
+    [
+        ([], "127.0.0.1:0"),
+        (["--carrier", "direct"], "127.0.0.1:0"),
+        (["--carrier", "relay"], ""),
+        (["--carrier", "relay", "--link-listen", "127.0.0.1:5"], ""),
+        (["--link-listen", "127.0.0.1:5"], "127.0.0.1:5"),
+        (["--link-listen", "none"], ""),
+    ],
+)
+def test_peers_dial_the_address_that_faces_the_site(options: list[str], address: str) -> None:
+    settings = parse_settings(["--site", "http://127.0.0.1:8000", "--gguf", "m", *options], {})
+    assert choose_listen_address(settings) == address

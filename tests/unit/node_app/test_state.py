@@ -1,0 +1,131 @@
+"""What each event changes, and what late ones do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from node_app.events import (
+    ControlDown,
+    ControlUp,
+    DataChanged,
+    EnrolFailed,
+    Enrolled,
+    Event,
+    FatalFailure,
+    IdentityForgotten,
+    PauseAsked,
+    QuitAsked,
+    Reported,
+    SessionsChanged,
+    ShardLoaded,
+    ShardMeasured,
+    WorkerDown,
+    WorkerGivenUp,
+    WorkerStarted,
+)
+from node_app.state import AgentState, WorkerPhase, WorkerState, apply
+
+FRESH = AgentState()
+SERVING = AgentState(
+    worker=WorkerState(phase=WorkerPhase.SERVING, pid=7, failures=2),
+    node_id="node",
+    is_control_connected=True,
+    is_data_connected=True,
+    relay_url="ws://relay",
+    revision=9,
+    reported_revision=9,
+)
+
+
+def after(state: AgentState, *events: Event) -> AgentState:
+    for event in events:
+        state = apply(event, state)
+    return state
+
+
+def test_a_worker_comes_up_phase_by_phase() -> None:
+    state = after(FRESH, WorkerStarted(pid=5))
+    assert (state.worker.phase, state.worker.pid) == (WorkerPhase.STARTED, 5)
+    state = after(state, ShardLoaded(), ShardMeasured())
+    assert state.worker.phase is WorkerPhase.SERVING
+
+
+def test_a_worker_that_ended_is_down_with_its_reason_until_the_next_serves() -> None:
+    down = after(SERVING, WorkerDown("it crashed", failures=3, start_delay_s=0.5))
+    assert down.worker == WorkerState(WorkerPhase.DOWN, failures=3, start_delay_s=0.5, reason="it crashed", pid=0)
+    started = after(down, WorkerStarted(pid=8))
+    assert (started.worker.reason, started.worker.start_delay_s) == ("it crashed", 0.0)
+    assert after(started, ShardLoaded(), ShardMeasured()).worker.reason == ""
+
+
+@pytest.mark.parametrize("phase", [phase for phase in WorkerPhase if phase is not WorkerPhase.STARTED])
+def test_late_news_of_a_load_change_no_phase(phase: WorkerPhase) -> None:
+    state = replace(FRESH, worker=WorkerState(phase=phase))
+    assert after(state, ShardLoaded()).worker.phase is phase
+
+
+@pytest.mark.parametrize("phase", [phase for phase in WorkerPhase if phase is not WorkerPhase.LOADED])
+def test_late_news_of_a_measurement_change_no_phase(phase: WorkerPhase) -> None:
+    state = replace(FRESH, worker=WorkerState(phase=phase))
+    assert after(state, ShardMeasured()).worker.phase is phase
+
+
+def test_giving_up_is_final() -> None:
+    state = after(FRESH, WorkerGivenUp("no such architecture"))
+    assert (state.worker.phase, state.worker.reason) == (WorkerPhase.REFUSED, "no such architecture")
+
+
+def test_enrolment_counts_its_failures_until_it_works() -> None:
+    failed = after(FRESH, EnrolFailed(1.0), EnrolFailed(2.0))
+    assert (failed.enrol_failures, failed.enrol_delay_s) == (2, 2.0)
+    enrolled = after(failed, Enrolled("node"))
+    assert (enrolled.node_id, enrolled.enrol_failures, enrolled.enrol_delay_s) == ("node", 0, 0.0)
+
+
+def test_a_forgotten_identity_begins_anew() -> None:
+    state = after(SERVING, IdentityForgotten())
+    assert (state.node_id, state.is_control_connected, state.relay_url) == ("", False, "")
+    assert state.worker == SERVING.worker
+
+
+def test_a_new_control_connection_has_heard_nothing() -> None:
+    state = after(SERVING, ControlDown(), ControlUp("ws://other"))
+    assert (state.relay_url, state.reported_revision, state.is_control_connected) == ("ws://other", 0, True)
+
+
+def test_a_lost_control_connection_keeps_the_relay() -> None:
+    state = after(SERVING, ControlDown())
+    assert (state.is_control_connected, state.relay_url, state.is_data_connected) == (False, "ws://relay", True)
+
+
+def test_reports_never_go_back() -> None:
+    assert after(replace(SERVING, reported_revision=5), Reported(4)).reported_revision == 5
+
+
+def test_the_first_fatal_failure_explains_the_others() -> None:
+    assert after(FRESH, FatalFailure("first"), FatalFailure("second")).fatal == "first"
+
+
+@pytest.mark.parametrize(
+    ("event", "grows"),
+    [
+        (WorkerDown("x", 3, 1.0), True),
+        (WorkerGivenUp("x"), True),
+        (DataChanged(is_connected=False), True),
+        (DataChanged(is_connected=True), False),
+        (SessionsChanged(), True),
+        (PauseAsked(is_paused=True), True),
+        (PauseAsked(is_paused=False), False),
+        (ControlUp("ws://relay"), True),
+        (Enrolled("other"), True),
+        (ControlDown(), False),
+        (EnrolFailed(1.0), False),
+        (Reported(10), False),
+        (QuitAsked(), False),
+        (ShardLoaded(), False),
+    ],
+)
+def test_the_revision_grows_when_the_site_should_hear(event: Event, *, grows: bool) -> None:
+    assert (apply(event, SERVING).revision > SERVING.revision) is grows

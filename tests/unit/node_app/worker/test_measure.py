@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from node_app.worker.client import ProbeResult
+from node_app.worker.measure import ShardShape, measure_shard, spread_times
+
+
+class SteadyProber:
+    """Costs 100 us a row and layer on 10 layers, plus 250 us for the tail; first steps are slow."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+
+    async def probe(self, rows: int, timeout_s: float) -> ProbeResult:
+        is_first = rows not in self.rows
+        self.rows.append(rows)
+        return ProbeResult(compute_us=1000 * rows + 250 + 100_000 * is_first, output_digest=b"")
+
+
+async def test_times_are_spread_over_layers_rows_and_tail() -> None:
+    prober = SteadyProber()
+    speed = await measure_shard(prober, ShardShape(n_layers=10, tail_share=0.2, chunk_rows=8))
+    assert speed.decode_ms_per_layer == pytest.approx(0.1)
+    assert speed.tail_ms == pytest.approx(0.25)
+    assert speed.prefill_ms_per_layer == pytest.approx(0.1)
+    assert prober.rows == [1] * 6 + [8] * 3
+
+
+def test_a_shard_without_a_tail_gives_it_no_time() -> None:
+    speed = spread_times(ShardShape(n_layers=4, tail_share=0.0, chunk_rows=16), decode_us=400, prefill_us=6400)
+    assert (speed.decode_ms_per_layer, speed.prefill_ms_per_layer, speed.tail_ms) == pytest.approx((0.1, 0.1, 0.0))
+
+
+def test_a_chunk_faster_than_the_tail_is_not_negative() -> None:
+    assert spread_times(ShardShape(1, 0.5), decode_us=1000, prefill_us=10).prefill_ms_per_layer == 0.0
