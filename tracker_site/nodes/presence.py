@@ -101,26 +101,32 @@ def record_report(node_id: str, channel_name: str, report: Report, *, is_same_sh
     return True
 
 
+@transaction.atomic
 def disconnect(node_id: str, channel_name: str, reason: str) -> bool:
     """The node's current connection is gone; False when another took its place already."""
     current = Node.objects.filter(pk=node_id, channel_name=channel_name)
-    return bool(
-        current.update(
-            state=Node.State.OFFLINE,
-            reason=reason[:REASON_CHARACTERS],
-            channel_name="",
-            data_connected=False,
-            last_seen_at=timezone.now(),
-        )
+    changed = current.update(
+        state=Node.State.OFFLINE,
+        reason=reason[:REASON_CHARACTERS],
+        channel_name="",
+        data_connected=False,
+        last_seen_at=timezone.now(),
     )
+    if changed:
+        _note_mismatches_of([node_id])
+    return bool(changed)
 
 
+@transaction.atomic
 def expire_leases() -> int:
     """Mark nodes whose lease ran out as gone, which a crashed process could not do; returns how many."""
     overdue = Node.objects.filter(lease_expires_at__lte=timezone.now()).exclude(state=Node.State.OFFLINE)
-    return overdue.update(
+    node_ids = [str(node_id) for node_id in overdue.values_list("pk", flat=True)]
+    changed = overdue.update(
         state=Node.State.OFFLINE, reason="no report within the lease", channel_name="", data_connected=False
     )
+    _note_mismatches_of(node_ids)
+    return changed
 
 
 def forget_connections() -> int:
@@ -152,6 +158,12 @@ def _drop_other_shards(node_id: str, report: Report) -> None:
     for shard in LoadedShard.objects.filter(node_id=node_id):
         if (shard.artifact_digest, shard.layer_begin, shard.layer_end) not in keep:
             shard.delete()
+
+
+def _note_mismatches_of(node_ids: list[str]) -> None:
+    shards = LoadedShard.objects.filter(node_id__in=node_ids)
+    for digest in shards.order_by().values_list("artifact_digest", flat=True).distinct():
+        note_mismatches(digest)
 
 
 def _shard_row(node_id: str, identity: ShardIdentity, figures: ShardFigures) -> LoadedShard:

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from django.conf import settings
+from django.db import IntegrityError, transaction
+
+from meshnet.artifact.gguf import artifact_digest, read_header
+from meshnet.errors import ArtifactError
+from tests.simulators.fake_model import write_fake_model
+from tracker_site.catalog.importing import CatalogError, import_model
+from tracker_site.catalog.models import Model
+
+if TYPE_CHECKING:
+    from pytest_django.fixtures import SettingsWrapper
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _own_vocabularies(settings: SettingsWrapper, tmp_path: Path) -> None:
+    settings.VOCABULARY_DIRECTORY = tmp_path / "vocabularies"
+
+
+@pytest.fixture
+def gguf(tmp_path: Path) -> Path:
+    return write_fake_model(tmp_path / "fake.gguf", n_layers=6, context_length=2048, name="Fake One")
+
+
+def vocabularies() -> list[Path]:
+    folder = Path(settings.VOCABULARY_DIRECTORY)
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def test_a_model_is_taken_in(gguf: Path) -> None:
+    imported = import_model(gguf, prompt_micros=3, completion_micros=5)
+    assert imported.is_new
+    model = Model.objects.get()
+    assert (model.name, model.architecture, model.n_layers, model.context_length) == ("fake-one", "fake", 6, 2048)
+    assert (model.vocab_size, model.end_tokens, model.size_bytes) == (260, [257], gguf.stat().st_size)
+    assert (model.prompt_micros, model.completion_micros, model.is_listed) == (3, 5, True)
+    assert model.digest == artifact_digest([gguf])
+    assert "<|assistant|>" in model.chat_template
+
+
+def test_the_vocabulary_copy_has_the_metadata_and_no_tensor(gguf: Path) -> None:
+    model = import_model(gguf).model
+    copy = read_header(model.vocabulary_path)
+    assert vocabularies() == [model.vocabulary_path]
+    assert (len(copy.tensors), copy.metadata) == (0, read_header(gguf).metadata)
+    assert len(read_header(gguf).tensors) > 0
+
+
+def test_again_it_is_the_same_model(gguf: Path) -> None:
+    first = import_model(gguf, name="first")
+    again = import_model(gguf, name="second", prompt_micros=9)
+    assert (again.is_new, again.model.pk, again.model.name) == (False, first.model.pk, "first")
+    assert Model.objects.get().prompt_micros == 0
+
+
+def test_a_name_belongs_to_one_model(gguf: Path, tmp_path: Path) -> None:
+    import_model(gguf, name="fake")
+    other = write_fake_model(tmp_path / "other.gguf", n_layers=7)
+    with pytest.raises(CatalogError, match="name_taken"):
+        import_model(other, name="fake")
+    assert len(vocabularies()) == 1
+
+
+@pytest.mark.parametrize("name", ["with blank", "-dash", "a" * 101, 'quote"', "new\nline", "über"])
+def test_names_that_are_refused(gguf: Path, name: str) -> None:
+    with pytest.raises(CatalogError, match="bad_name"):
+        import_model(gguf, name=name)
+    assert not Model.objects.exists()
+
+
+@pytest.mark.parametrize(("kind", "code"), [("missing", "unreadable"), ("text", "not_gguf"), ("cut", "truncated")])
+def test_files_that_are_refused(gguf: Path, tmp_path: Path, kind: str, code: str) -> None:
+    path = tmp_path / "bad.gguf"
+    if kind == "text":
+        path.write_text("not a model, but long enough to look at")
+    elif kind == "cut":
+        path.write_bytes(gguf.read_bytes()[:-100])
+    with pytest.raises(ArtifactError) as caught:
+        import_model(path)
+    assert caught.value.code == code
+    assert not Model.objects.exists()
+    assert vocabularies() == []
+
+
+def test_clients_find_listed_models_only(gguf: Path) -> None:
+    model = import_model(gguf, name="fake").model
+    assert Model.listed("fake") == model
+    assert Model.listed("other") is None
+    Model.objects.update(is_listed=False)
+    assert Model.listed("fake") is None
+
+
+def test_prices_have_a_ceiling(gguf: Path) -> None:
+    import_model(gguf)
+    with pytest.raises(IntegrityError, match="catalog_model_prices"), transaction.atomic():
+        Model.objects.update(prompt_micros=10**12 + 1)

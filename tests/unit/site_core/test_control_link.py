@@ -1,0 +1,250 @@
+"""The site's end of a control connection: every message in every state, deadlines, and what must happen once."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshnet.constants import WIRE_VERSION
+from meshnet.ids import SessionKey
+from meshnet.keys import SignatureContext, SigningKey
+from meshnet.v1 import control_pb2
+from tests.site import wire
+from tracker_site.nodes.control_events import Ended, HelloProven, Opened, OpenFailed, OpenRequest, Reported
+from tracker_site.nodes.control_link import (
+    MAX_CONTROL_MESSAGE_BYTES,
+    MAX_PENDING_OPENS,
+    PERMITTED,
+    ControlLink,
+    LinkTerms,
+    State,
+)
+
+KEY = SigningKey.from_bytes(b"k" * 32)
+NONCE = b"n" * 32
+TERMS = LinkTerms(NONCE, 5_000, 15_000, 5.0, "ws://127.0.0.1:1", b"p" * 32)
+NODE_ID = "6a5f1d6c-0000-4000-8000-000000000001"
+
+MESSAGES = {
+    "hello": wire.hello(KEY, NONCE),
+    "report": control_pb2.NodeMessage(report=wire.report(wire.shard())),
+    "opened": control_pb2.NodeMessage(opened=control_pb2.StageOpened(request_id=1)),
+    "refused": control_pb2.NodeMessage(
+        refused=control_pb2.StageRefused(request_id=1, code="kv_exhausted", message="full")
+    ),
+    "ended": control_pb2.NodeMessage(ended=control_pb2.StageEnded(session=wire.SESSION, epoch=1, stage=2, code="idle")),
+}
+
+
+def link_in(state: State) -> ControlLink:
+    link = ControlLink(TERMS, 0.0)
+    if state is State.CLOSED:
+        link.connection_lost()
+    elif state is not State.AWAITING_HELLO:
+        link.receive(MESSAGES["hello"].SerializeToString(), 1.0)
+        if state is State.OPEN:
+            link.identified(NODE_ID, [], 1.0)
+    assert link.state is state
+    link.messages_to_send()
+    link.events()
+    return link
+
+
+def sent(link: ControlLink) -> list[control_pb2.SiteMessage]:
+    return [control_pb2.SiteMessage.FromString(data) for data in link.messages_to_send()]
+
+
+def refusal_code(link: ControlLink) -> str:
+    assert link.is_closed
+    last = sent(link)[-1]
+    assert last.WhichOneof("body") == "refusal"
+    return last.refusal.code
+
+
+def request(session: bytes = wire.SESSION, stage: int = 0, timeout_s: float = 3.0) -> OpenRequest:
+    return OpenRequest(wire.open_stage(session, stage=stage), "answers", "news", timeout_s)
+
+
+def test_it_begins_with_a_challenge() -> None:
+    (challenge,) = sent(ControlLink(TERMS, 0.0))
+    assert challenge.challenge.nonce == NONCE
+    assert challenge.challenge.wire_version_min <= WIRE_VERSION <= challenge.challenge.wire_version_max
+
+
+def test_every_message_in_every_state() -> None:
+    cells = 0
+    for state in State:
+        for name, message in MESSAGES.items():
+            link = link_in(state)
+            link.receive(message.SerializeToString(), 2.0)
+            cells += 1
+            if state is State.CLOSED:
+                assert (link.messages_to_send(), link.events()) == ([], []), (state, name)
+            elif name in PERMITTED[state]:
+                assert not link.is_closed, (state, name)
+            else:
+                assert refusal_code(link) == "unexpected_message", (state, name)
+                assert link.events() == [], (state, name)
+    assert cells == 20
+
+
+def test_a_proven_hello_is_reported_and_welcomed() -> None:
+    link = ControlLink(TERMS, 0.0)
+    sent(link)
+    link.receive(wire.hello(KEY, NONCE, (wire.SESSION, 2)).SerializeToString(), 1.0)
+    key = SessionKey(wire.SESSION, 2)
+    assert link.events() == [HelloProven(KEY.public_key, "1.2", frozenset({key}))]
+    assert sent(link) == []
+    link.identified(NODE_ID, [key], 1.0)
+    (message,) = sent(link)
+    welcome = message.welcome
+    assert (welcome.node_id, welcome.heartbeat_ms, welcome.lease_ms) == (NODE_ID, 5_000, 15_000)
+    assert (welcome.relay_url, welcome.site_public_key) == (TERMS.relay_url, TERMS.site_public_key)
+    assert [(one.session, one.epoch) for one in welcome.keep] == [(wire.SESSION, 2)]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"signature": b"x" * 64}, "bad_signature"),
+        ({"signature": b""}, "bad_signature"),
+        ({"public_key": b"short"}, "bad_signature"),
+        ({"signature": KEY.sign(SignatureContext.RELAY, NONCE)}, "bad_signature"),
+        ({"signature": KEY.sign(SignatureContext.CONTROL, b"another nonce")}, "bad_signature"),
+        ({"wire_version_min": WIRE_VERSION + 1, "wire_version_max": WIRE_VERSION + 9}, "version_mismatch"),
+        ({"wire_version_min": 0, "wire_version_max": 0}, "version_mismatch"),
+        ({"open_sessions": [control_pb2.SessionRef(session=b"short", epoch=1)]}, "malformed"),
+        ({"open_sessions": [control_pb2.SessionRef(session=wire.SESSION, epoch=0)]}, "malformed"),
+    ],
+)
+def test_hellos_that_are_refused(change: dict[str, object], code: str) -> None:
+    link = link_in(State.AWAITING_HELLO)
+    hello = wire.hello(KEY, NONCE).hello
+    for name in change:
+        hello.ClearField(name)
+    hello.MergeFrom(control_pb2.ControlHello(**change))
+    link.receive(control_pb2.NodeMessage(hello=hello).SerializeToString(), 1.0)
+    assert link.events() == []
+    assert refusal_code(link) == code
+
+
+@pytest.mark.parametrize("state", [State.AWAITING_HELLO, State.OPEN])
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", "malformed"),
+        (b"\xff\xff\xff", "malformed"),
+        (b"\x00" * (MAX_CONTROL_MESSAGE_BYTES + 1), "message_too_large"),
+    ],
+    ids=["empty", "garbage", "oversize"],
+)
+def test_bytes_that_are_no_message(state: State, data: bytes, code: str) -> None:
+    link = link_in(state)
+    link.receive(data, 2.0)
+    assert refusal_code(link) == code
+
+
+def test_reports_and_endings_become_events() -> None:
+    link = link_in(State.OPEN)
+    link.receive(MESSAGES["report"].SerializeToString(), 2.0)
+    link.receive(MESSAGES["ended"].SerializeToString(), 2.0)
+    reported, ended = link.events()
+    assert isinstance(reported, Reported)
+    assert reported.report.shards[0][0].layer_end == 8
+    assert ended == Ended(SessionKey(wire.SESSION, 1), 2, "idle", "")
+
+
+def test_a_stage_is_opened() -> None:
+    link = link_in(State.OPEN)
+    wanted = request()
+    link.open_stage(wanted, 2.0)
+    (message,) = sent(link)
+    assert message.open.spec == wanted.open.spec
+    answer = control_pb2.StageOpened(request_id=message.open.request_id, contract=wire.contract())
+    link.receive(control_pb2.NodeMessage(opened=answer).SerializeToString(), 2.5)
+    assert link.events() == [Opened(wanted, answer)]
+    # Said twice, it counts once.
+    link.receive(control_pb2.NodeMessage(opened=answer).SerializeToString(), 2.5)
+    assert link.events() == []
+
+
+def test_a_stage_is_refused() -> None:
+    link = link_in(State.OPEN)
+    link.open_stage(request(), 2.0)
+    link.receive(MESSAGES["refused"].SerializeToString(), 2.5)
+    assert link.events() == [OpenFailed(request(), "kv_exhausted", "full")]
+
+
+def test_no_answer_in_time_fails_and_a_late_one_is_undone() -> None:
+    link = link_in(State.OPEN)
+    link.open_stage(request(timeout_s=3.0), 2.0)
+    sent(link)
+    assert link.next_deadline_s() == 5.0
+    link.tick(4.999)
+    assert link.events() == []
+    link.tick(5.0)
+    (failed,) = link.events()
+    assert isinstance(failed, OpenFailed)
+    assert failed.code == "stage_lost"
+    link.receive(MESSAGES["opened"].SerializeToString(), 6.0)
+    assert link.events() == []
+    (message,) = sent(link)
+    assert (message.close.session, message.close.epoch) == (wire.SESSION, 1)
+
+
+def test_closing_gives_up_an_unanswered_request() -> None:
+    link = link_in(State.OPEN)
+    link.open_stage(request(), 2.0)
+    sent(link)
+    link.close_stage(SessionKey(wire.SESSION, 1), "client left")
+    assert [message.WhichOneof("body") for message in sent(link)] == ["close"]
+    assert link.events() == [OpenFailed(request(), "cancelled", "client left")]
+    link.receive(MESSAGES["opened"].SerializeToString(), 3.0)
+    assert [message.WhichOneof("body") for message in sent(link)] == ["close"]
+    assert link.events() == []
+
+
+@pytest.mark.parametrize("state", [State.AWAITING_HELLO, State.IDENTIFYING, State.CLOSED])
+def test_no_stage_opens_on_a_link_that_is_not_open(state: State) -> None:
+    link = link_in(state)
+    link.open_stage(request(), 2.0)
+    link.close_stage(SessionKey(wire.SESSION, 1), "never mind")
+    assert sent(link) == []
+    assert [type(event) for event in link.events()] == [OpenFailed]
+
+
+def test_unanswered_requests_are_bounded() -> None:
+    link = link_in(State.OPEN)
+    for number in range(MAX_PENDING_OPENS + 1):
+        link.open_stage(request(stage=number % 60), 2.0)
+    (failed,) = link.events()
+    assert isinstance(failed, OpenFailed)
+    assert failed.code == "too_many_sessions"
+    assert len(sent(link)) == MAX_PENDING_OPENS
+
+
+def test_the_end_answers_everybody_once() -> None:
+    link = link_in(State.OPEN)
+    link.open_stage(request(), 2.0)
+    link.open_stage(request(stage=1), 2.0)
+    link.connection_lost()
+    link.connection_lost()
+    assert [type(event) for event in link.events()] == [OpenFailed, OpenFailed]
+    assert link.next_deadline_s() is None
+
+
+def test_no_hello_in_time() -> None:
+    link = link_in(State.AWAITING_HELLO)
+    link.tick(4.9)
+    assert not link.is_closed
+    link.tick(5.0)
+    assert refusal_code(link) == "hello_timeout"
+
+
+def test_silence_ends_the_lease_and_reports_extend_it() -> None:
+    link = link_in(State.OPEN)
+    link.receive(MESSAGES["report"].SerializeToString(), 10.0)
+    link.tick(16.5)
+    assert not link.is_closed
+    link.receive(MESSAGES["ended"].SerializeToString(), 24.0)  # not a report
+    link.tick(25.0)
+    assert refusal_code(link) == "lease_expired"

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from django.utils import timezone
+
+from tests.site import wire
+from tracker_site.nodes import presence
+from tracker_site.nodes.models import LoadedShard, Node
+from tracker_site.nodes.registry import live_shards, served_artifacts
+from tracker_site.nodes.reports import parse_report
+
+if TYPE_CHECKING:
+    from meshnet.v1 import control_pb2
+    from tracker_site.accounts.models import User
+
+KEY = b"\x01" * 32
+
+
+@pytest.fixture
+def node(alice: User) -> Node:
+    return Node.objects.create(owner=alice, name="attic", public_key=KEY.hex())
+
+
+def serve(key: bytes, channel: str, *shards: control_pb2.ShardReport, is_same: bool = False) -> Node:
+    node, _ = presence.connect(key, channel, "1.0")
+    assert presence.record_report(str(node.pk), channel, parse_report(wire.report(*shards)), is_same_shards=is_same)
+    return node
+
+
+def expire(node: Node) -> None:
+    Node.objects.filter(pk=node.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+
+
+def test_a_connected_node_offers_nothing_before_its_report(node: Node) -> None:
+    connected, replaced = presence.connect(KEY, "first", "1.0")
+    assert (connected.pk, connected.state, replaced) == (node.pk, Node.State.LOADING, "")
+    assert connected.is_present(timezone.now())
+    assert live_shards(wire.ARTIFACT) == []
+
+
+def test_a_report_becomes_an_offer(node: Node, alice: User) -> None:
+    serve(KEY, "first", wire.shard(0, 3), wire.shard(3, 8))
+    head, tail = live_shards(wire.ARTIFACT)
+    assert (head.layer_begin, head.layer_end, tail.layer_begin, tail.layer_end, head.n_layers) == (0, 3, 3, 8, 8)
+    assert (head.node_id, head.owner_id, head.node_public_key) == (str(node.pk), alice.pk, KEY)
+    assert (head.contract_digest, head.seam_bytes_per_row, head.needs_token_ids) == (wire.CONTRACT, 64, True)
+    assert (head.link_address, head.link_fingerprint, head.carrier) == ("127.0.0.1:4711", b"f" * 32, "auto")
+    assert (head.kv_cells_free, head.max_sessions, head.sessions, head.data_connected) == (8000, 8, 1, True)
+    assert served_artifacts() == {wire.ARTIFACT}
+    assert live_shards(b"\xff" * 32) == []
+
+
+@pytest.mark.parametrize("how", ["lease", "blocked", "owner", "disconnected", "paused"])
+def test_what_is_not_live_is_not_offered(node: Node, alice: User, how: str) -> None:
+    serve(KEY, "first", wire.shard())
+    assert len(live_shards(wire.ARTIFACT)) == 1
+    if how == "lease":
+        expire(node)
+    elif how == "blocked":
+        Node.objects.update(is_blocked=True)
+    elif how == "owner":
+        alice.is_active = False
+        alice.save()
+    elif how == "disconnected":
+        presence.disconnect(str(node.pk), "first", "gone")
+    else:
+        Node.objects.update(state=Node.State.PAUSED)
+    assert live_shards(wire.ARTIFACT) == []
+    assert served_artifacts() == frozenset()
+
+
+def test_another_range_replaces_the_old_one(node: Node) -> None:
+    serve(KEY, "first", wire.shard(0, 3))
+    presence.record_report(str(node.pk), "first", parse_report(wire.report(wire.shard(3, 8))), is_same_shards=False)
+    assert [(shard.layer_begin, shard.layer_end) for shard in LoadedShard.objects.all()] == [(3, 8)]
+    presence.record_report(str(node.pk), "first", parse_report(wire.report()), is_same_shards=False)
+    assert not LoadedShard.objects.exists()
+
+
+def test_new_figures_of_the_same_shard_overwrite_the_old(node: Node) -> None:
+    serve(KEY, "first", wire.shard())
+    first = LoadedShard.objects.get()
+    busy = wire.shard()
+    busy.sessions, busy.kv_cells_free = 7, 1
+    presence.record_report(str(node.pk), "first", parse_report(wire.report(busy)), is_same_shards=True)
+    now = LoadedShard.objects.get()
+    assert (now.pk, now.first_seen_at) == (first.pk, first.first_seen_at)
+    assert (now.sessions, now.kv_cells_free) == (7, 1)
+
+
+def test_a_second_connection_replaces_the_first_which_is_then_powerless(node: Node) -> None:
+    serve(KEY, "first", wire.shard())
+    _, replaced = presence.connect(KEY, "second", "1.1")
+    assert replaced == "first"
+    report = parse_report(wire.report())
+    assert not presence.record_report(str(node.pk), "first", report, is_same_shards=False)
+    assert not presence.disconnect(str(node.pk), "first", "gone")
+    node.refresh_from_db()
+    assert (node.channel_name, node.software_version) == ("second", "1.1")
+    assert LoadedShard.objects.count() == 1
+
+
+def test_disconnecting_says_why_and_counts_once(node: Node) -> None:
+    serve(KEY, "first", wire.shard())
+    assert presence.disconnect(str(node.pk), "first", "the control connection closed (1006)")
+    assert not presence.disconnect(str(node.pk), "first", "again")
+    node.refresh_from_db()
+    assert (node.state, node.reason) == (Node.State.OFFLINE, "the control connection closed (1006)")
+    assert presence.current_channel(str(node.pk)) == ""
+
+
+def test_leases_expire_by_the_sites_clock(node: Node) -> None:
+    serve(KEY, "first", wire.shard())
+    assert presence.expire_leases() == 0
+    expire(node)
+    assert presence.current_channel(str(node.pk)) == ""
+    assert presence.expire_leases() == 1
+    assert presence.expire_leases() == 0
+    node.refresh_from_db()
+    assert (node.state, node.reason) == (Node.State.OFFLINE, "no report within the lease")
+
+
+def test_a_restarted_site_forgets_connections(node: Node) -> None:
+    serve(KEY, "first", wire.shard())
+    assert presence.forget_connections() == 1
+    assert presence.forget_connections() == 0
+    assert live_shards(wire.ARTIFACT) == []
+
+
+@pytest.mark.django_db
+def test_a_key_nobody_enrolled_cannot_connect() -> None:
+    with pytest.raises(presence.NodeUnknownError):
+        presence.connect(KEY, "first", "1.0")
+
+
+def test_a_blocked_node_and_one_of_an_inactive_user_cannot_connect(node: Node, alice: User) -> None:
+    Node.objects.update(is_blocked=True)
+    with pytest.raises(presence.NodeBlockedError):
+        presence.connect(KEY, "first", "1.0")
+    Node.objects.update(is_blocked=False)
+    alice.is_active = False
+    alice.save()
+    with pytest.raises(presence.NodeUnknownError):
+        presence.connect(KEY, "first", "1.0")
+
+
+class TestContractMismatch:
+    OTHER = b"d" * 32
+
+    def node(self, owner: User, number: int, digest: bytes) -> Node:
+        key = bytes([number]) * 32
+        Node.objects.create(owner=owner, name=f"node {number}", public_key=key.hex())
+        return serve(key, f"channel {number}", wire.shard(0, 8, digest))
+
+    def reasons(self) -> dict[str, str]:
+        return {shard.node.name: shard.mismatch_reason for shard in LoadedShard.objects.select_related("node")}
+
+    def test_equal_contracts_say_nothing(self, alice: User) -> None:
+        self.node(alice, 1, wire.CONTRACT)
+        self.node(alice, 2, wire.CONTRACT)
+        assert set(self.reasons().values()) == {""}
+
+    def test_the_odd_one_out_is_told_why(self, alice: User) -> None:
+        self.node(alice, 1, wire.CONTRACT)
+        self.node(alice, 2, wire.CONTRACT)
+        self.node(alice, 3, self.OTHER)
+        reasons = self.reasons()
+        assert (reasons["node 1"], reasons["node 2"]) == ("", "")
+        assert reasons["node 3"].startswith("contract 646464646464 differs from 636363636363 of 2 other node(s)")
+
+    def test_the_majority_prevails_over_the_first(self, alice: User) -> None:
+        self.node(alice, 1, self.OTHER)
+        self.node(alice, 2, wire.CONTRACT)
+        assert self.reasons()["node 2"] != ""
+        self.node(alice, 3, wire.CONTRACT)
+        reasons = self.reasons()
+        assert [bool(reasons[f"node {number}"]) for number in (1, 2, 3)] == [True, False, False]
+
+    def test_who_is_left_alone_is_no_odd_one_any_more(self, alice: User) -> None:
+        first = self.node(alice, 1, wire.CONTRACT)
+        self.node(alice, 2, self.OTHER)
+        assert self.reasons()["node 2"] != ""
+        presence.disconnect(str(first.pk), "channel 1", "gone")
+        assert self.reasons()["node 2"] == ""
+
+    def test_the_absent_do_not_count(self, alice: User) -> None:
+        expire(self.node(alice, 1, self.OTHER))
+        expire(self.node(alice, 2, self.OTHER))
+        self.node(alice, 3, wire.CONTRACT)
+        assert self.reasons()["node 3"] == ""
