@@ -1,0 +1,286 @@
+"""What simulated workers do when something is wrong: typed, told to the Gateway, harmless to others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from meshnet.failure_codes import FailureCode
+from meshnet.frame import EdgeMessage, Frame, Keepalive, MessageError, Phase, SessionGone, write_frame
+from meshnet.ids import Address, Edge, SessionKey
+from meshnet.v1 import worker_pb2
+from tests.integration.simulators.routes_of_workers import KEY, load_request, open_all, running_route, terms
+from tests.simulators.bridged_route import BridgedWorker
+from tests.simulators.fake_model import write_fake_model
+from tests.simulators.faults import Faults
+from tests.simulators.launcher import write_worker_program
+from tests.simulators.plain_gateway import PlainGateway, RouteFailedError
+from tests.simulators.route_terms import spec_for
+from tests.simulators.worker import running_worker
+
+PROMPT_CHUNK = Frame(
+    KEY.session, KEY.epoch, 127, 0, 0, Phase.PREFILL, 0, 12, prompt_end=True, token_ids=tuple(terms().prompt)
+)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+async def test_a_failing_engine_names_its_stage(tmp_path: Path, stage: int) -> None:
+    async with running_route(tmp_path, [2, 4], faults={stage: Faults(fail_at_position=20)}) as running:
+        gateway = await open_all(running.route, terms())
+        with pytest.raises(RouteFailedError) as failed:
+            await gateway.generate()
+        left = [len((await worker.status()).sessions) for worker in running.route.workers]
+    assert (failed.value.failure.code, failed.value.failure.stage) == (FailureCode.ENGINE_FAILED, stage)
+    assert left[stage] == 0
+    assert len(gateway.answer.tokens) == 20 - 12 + 1
+
+
+async def test_a_stalled_stage_is_found_by_itself_and_by_its_neighbour(tmp_path: Path) -> None:
+    given = terms(step_deadline_ms=150)
+    async with running_route(tmp_path, [3], faults={1: Faults(stall_at_position=15)}) as running:
+        gateway = await open_all(running.route, given)
+        with pytest.raises(RouteFailedError) as failed:
+            await gateway.generate()
+        others = await PlainGateway(running.route, given).until_failure()
+    codes = {(failed.value.failure.code, failed.value.failure.stage), (others.code, others.stage)}
+    assert codes == {(FailureCode.STEP_TIMEOUT, 1)}
+
+
+@pytest.mark.parametrize(
+    ("faults", "code"),
+    [(Faults(bad_token_at_index=3), "bad_token_id"), (Faults(skip_token_at_index=3), "sequence_gap")],
+)
+async def test_a_lying_tail_is_caught_where_it_can_be(tmp_path: Path, faults: Faults, code: str) -> None:
+    async with running_route(tmp_path, [3], faults={1: faults}) as running:
+        gateway = await open_all(running.route, terms())
+        with pytest.raises(MessageError) as refused:
+            await gateway.generate()
+    assert (refused.value.code, len(gateway.answer.tokens)) == (code, 3)
+
+
+async def test_silence_ends_a_session(tmp_path: Path) -> None:
+    given = terms(idle_ms=100)
+    async with running_route(tmp_path, []) as running:
+        await open_all(running.route, given)
+        failure = await PlainGateway(running.route, given).until_failure()
+        assert (failure.code, (await running.route.workers[0].status()).kv_cells_reserved) == (FailureCode.IDLE, 0)
+
+
+async def test_a_keepalive_ends_the_silence(tmp_path: Path) -> None:
+    given = terms(idle_ms=300)
+    address = Address(KEY, Edge(127, 0))
+    async with running_route(tmp_path, []) as running:
+        await open_all(running.route, given)
+        for _ in range(6):
+            await running.route.send_edge(EdgeMessage.on(address, Keepalive()), 0)
+            with pytest.raises(TimeoutError):
+                await running.route.receive(timeout_s=0.1)
+        assert len((await running.route.workers[0].status()).sessions) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"key": KEY}, FailureCode.SESSION_EXISTS),
+        ({"max_tokens": 5000}, FailureCode.KV_EXHAUSTED),
+        ({"prompt": (1,) * 4097}, FailureCode.CONTEXT_FULL),
+        ({"max_tokens": 2}, FailureCode.TOO_MANY_SESSIONS),
+        ({"committed": (260,)}, FailureCode.BAD_TOKEN_ID),
+        ({"max_tokens": 1, "committed": (1,)}, FailureCode.MALFORMED),
+        ({"window_frames": 0}, FailureCode.MALFORMED),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+async def test_admission(tmp_path: Path, change: dict[str, object], code: str) -> None:
+    other = SessionKey(b"other session id", 1)
+    async with running_route(tmp_path, [], kv_cells=1000, max_sessions=2 if "prompt" in change else 1) as running:
+        if code == FailureCode.KV_EXHAUSTED:
+            running.workers[0].state.machine.sessions.clear()
+        else:
+            await open_all(running.route, terms())
+        (reply,) = await running.route.open(terms(**({"key": other} | change)))
+    assert (reply.accepted, reply.code) == (False, code)
+
+
+async def test_another_contract_is_refused(tmp_path: Path) -> None:
+    async with running_route(tmp_path, [3]) as running:
+        spec = spec_for(terms(), 0, running.route.contracts)
+        changes = [{"contract_digest": b"x" * 32}, {"stage": 1}, {"layers": None}]
+        codes = []
+        for change in changes:
+            changed = type(spec).FromString(spec.SerializeToString())
+            for name, value in change.items():
+                changed.ClearField(name) if value is None else setattr(changed, name, value)
+            reply = await running.route.workers[0].stub.OpenSession(worker_pb2.OpenSessionRequest(spec=changed))
+            codes.append(reply.code)
+    assert codes == [FailureCode.CONTRACT_MISMATCH] * 3
+
+
+async def test_nothing_is_admitted_before_a_load(tmp_path: Path) -> None:
+    async with running_worker(tmp_path / "w.sock") as worker:
+        client = BridgedWorker(worker.socket_path)
+        reply = await client.stub.OpenSession(worker_pb2.OpenSessionRequest())
+        await client.close()
+    assert (reply.accepted, reply.code) == (False, FailureCode.NOT_READY)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"seq": 1}, FailureCode.SEQUENCE_GAP),
+        ({"position": 1}, FailureCode.MALFORMED),
+        ({"token_ids": (*PROMPT_CHUNK.token_ids[:11], 260)}, FailureCode.BAD_TOKEN_ID),
+        ({"token_ids": ()}, FailureCode.MISSING_TOKEN_IDS),
+        ({"prompt_end": False}, FailureCode.MALFORMED),
+        ({"phase": Phase.DECODE, "rows": 1, "token_ids": (1,), "prompt_end": False}, FailureCode.MALFORMED),
+        ({"rows": 2}, FailureCode.MALFORMED),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+async def test_a_wrong_frame_fails_its_session_only(tmp_path: Path, change: dict[str, object], code: str) -> None:
+    bystander = terms(key=SessionKey(b"another session!", 1))
+    async with running_route(tmp_path, [3]) as running:
+        await open_all(running.route, terms())
+        await open_all(running.route, bystander)
+        await running.route.send_frame(replace(PROMPT_CHUNK, **change))
+        failure = await PlainGateway(running.route, terms()).until_failure()
+        answer = await PlainGateway(running.route, bystander).generate()
+    assert failure.code == code
+    assert len(answer.tokens) > 20
+
+
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (SessionKey(b"no such session!", 1), FailureCode.UNKNOWN_SESSION),
+        (SessionKey(KEY.session, 3), FailureCode.UNKNOWN_SESSION),
+        (SessionKey(KEY.session, 1), FailureCode.OLD_EPOCH),
+    ],
+)
+async def test_strays_are_answered(tmp_path: Path, key: SessionKey, code: str) -> None:
+    stray = replace(PROMPT_CHUNK, session=key.session, epoch=key.epoch)
+    async with running_route(tmp_path, []) as running:
+        await open_all(running.route, terms(key=SessionKey(KEY.session, 2)))
+        await running.route.send_frame(stray)
+        message = await running.route.receive()
+        status = await running.route.workers[0].status()
+    assert (message.key, message.edge, message.body) == (key, Edge(127, 0), SessionGone(code))
+    assert (status.frames_stray, len(status.sessions)) == (1, 1)
+
+
+async def test_a_repeat_is_counted_and_answered_once_more(tmp_path: Path) -> None:
+    async with running_route(tmp_path, []) as running:
+        gateway = await open_all(running.route, terms())
+        await gateway.generate()
+        await running.route.send_frame(PROMPT_CHUNK)
+        message = await running.route.receive()
+        status = await running.route.workers[0].status()
+    assert (message.edge, message.body.seq, status.frames_repeated) == (Edge(127, 0), 0, 1)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        worker_pb2.BridgeMessage(),
+        worker_pb2.BridgeMessage(frame=write_frame(replace(PROMPT_CHUNK, session=b"short"))),
+        worker_pb2.BridgeMessage(frame=write_frame(replace(PROMPT_CHUNK, from_stage=5))),
+    ],
+    ids=["no_body", "no_session", "foreign_edge"],
+)
+async def test_a_sender_without_manners_loses_its_bridge_and_nobody_else_anything(
+    tmp_path: Path, message: worker_pb2.BridgeMessage
+) -> None:
+    async with running_route(tmp_path, []) as running:
+        gateway = await open_all(running.route, terms())
+        rude = BridgedWorker(running.workers[0].socket_path)
+        await rude.send(message)
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            [batch async for batch in rude.batches()]
+        await rude.close()
+        await running.route.reconnect(0)
+        answer = await gateway.generate()
+    assert ended.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert len(answer.tokens) > 20
+
+
+async def test_probe_needs_permission_for_tensors_only(tmp_path: Path) -> None:
+    async with running_route(tmp_path, [3]) as running:
+        replies = [
+            await worker.stub.Probe(worker_pb2.ProbeRequest(token_ids=[1, 2])) for worker in running.route.workers
+        ]
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await running.route.workers[0].stub.Probe(worker_pb2.ProbeRequest(want_outputs=True))
+    assert {len(reply.output_digest) for reply in replies} == {32}
+    assert [len(reply.outputs) for reply in replies] == [0, 0]
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_load_that_cannot_be(tmp_path: Path) -> None:
+    async with running_worker(tmp_path / "w.sock") as worker:
+        client = BridgedWorker(worker.socket_path)
+        with pytest.raises(grpc.aio.AioRpcError, match="layers_out_of_range: "):
+            await client.load(load_request(3, 9))
+        with pytest.raises(grpc.aio.AioRpcError, match="unsupported_architecture: "):
+            await client.load(worker_pb2.LoadRequest(engine=worker_pb2.ENGINE_KIND_LLAMA))
+        await client.close()
+
+
+async def test_the_program_serves_the_fake_file_and_ends_when_told(tmp_path: Path) -> None:
+    model = write_fake_model(tmp_path / "fake.gguf", n_layers=5, width=8)
+    program = write_worker_program(tmp_path)
+    process = await asyncio.create_subprocess_exec(
+        str(program), "--socket", str(tmp_path / "w.sock"), stdout=subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(20):
+            assert json.loads(await process.stdout.readline())["ready"] is True
+            client = BridgedWorker(tmp_path / "w.sock")
+            contract = await client.load(
+                worker_pb2.LoadRequest(engine=worker_pb2.ENGINE_KIND_FAKE, gguf_path=str(model))
+            )
+            await client.close()
+            process.terminate()
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert (contract.n_layers, contract.layers.layer_end) == (5, 5)
+
+
+async def test_the_program_ends_with_its_parent(tmp_path: Path) -> None:
+    program = write_worker_program(tmp_path)
+    arguments = [str(program), "--socket", str(tmp_path / "w.sock"), "--parent-pid", "1"]
+    process = await asyncio.create_subprocess_exec(*arguments, stdout=subprocess.DEVNULL)
+    async with asyncio.timeout(20):
+        assert await process.wait() == 0
+
+
+async def test_a_crash_is_a_dead_process(tmp_path: Path) -> None:
+    program = write_worker_program(tmp_path, Faults(crash_at_position=0))
+    process = await asyncio.create_subprocess_exec(
+        str(program), "--socket", str(tmp_path / "w.sock"), stdout=subprocess.PIPE
+    )
+    async with asyncio.timeout(20):
+        await process.stdout.readline()
+        client = BridgedWorker(tmp_path / "w.sock")
+        contract = await client.load(load_request(0, 8))
+        spec = spec_for(terms(), 0, [contract])
+        await client.stub.OpenSession(worker_pb2.OpenSessionRequest(spec=spec))
+        await client.send(worker_pb2.BridgeMessage(frame=write_frame(PROMPT_CHUNK)))
+        assert await process.wait() == 70
+        await client.close()
+
+
+def test_faults_reach_the_command_line(tmp_path: Path) -> None:
+    program = write_worker_program(tmp_path, Faults(step_delay_ms=5, garble_rows=True, refuse_open="paused"))
+    text = program.read_text()
+    assert sys.executable in text
+    assert "--fault-step-delay-ms=5 --fault-refuse-open=paused --fault-garble-rows" in text

@@ -1,0 +1,48 @@
+"""Rows through the loaded shard in a private sequence."""
+
+from __future__ import annotations
+
+import struct
+
+from meshnet.errors import WorkerError
+from meshnet.fake import VOCAB_SIZE, FakeSequence, Row, logits_of, pack_rows, unpack_rows
+from meshnet.v1 import frame_pb2, worker_pb2
+from tests.simulators.shard_load import ShardLoad
+
+
+def run_probe(load: ShardLoad, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
+    """The shard's output rows for the request's ids or tensors; a shard without the head takes fixed rows for ids.
+
+    Raises:
+        WorkerError: `bad_token_id` or `wrong_shape`.
+    """
+    if any(token >= VOCAB_SIZE for token in request.token_ids):
+        raise WorkerError("bad_token_id", "Bad probe", "a token id outside the vocabulary")
+    sequence = FakeSequence(load.shard)
+    if load.shard.owns_input:
+        rows = sequence.step_tokens(request.token_ids or [1])
+    else:
+        rows = sequence.step_rows(_input_rows(load, request))
+    if not load.shard.owns_output:
+        return [_tensor("hidden", len(rows), load.shard.width, pack_rows(rows))]
+    logits = b"".join(_packed_logits(row) for row in rows)
+    return [_tensor("logits", len(rows), VOCAB_SIZE, logits)]
+
+
+def _input_rows(load: ShardLoad, request: worker_pb2.ProbeRequest) -> list[Row]:
+    if not request.tensors:
+        return [(1,) * load.shard.width] * max(1, len(request.token_ids))
+    try:
+        return unpack_rows(request.tensors[0].data, load.shard.width)
+    except ValueError as error:
+        raise WorkerError("wrong_shape", "Bad probe", str(error)) from error
+
+
+def _packed_logits(row: Row) -> bytes:
+    return struct.pack(f"<{VOCAB_SIZE}f", *logits_of(row))
+
+
+def _tensor(name: str, rows: int, elements: int, data: bytes) -> frame_pb2.Tensor:
+    return frame_pb2.Tensor(
+        name=name, dtype=frame_pb2.DTYPE_F32, shape=[rows, elements], codec=frame_pb2.CODEC_RAW, data=data
+    )

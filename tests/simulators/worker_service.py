@@ -1,0 +1,138 @@
+"""The gRPC service of a simulated worker.
+
+Invariants: methods carry the names of `worker.proto`; a refusal of a session is an answer, every other error a gRPC
+status whose details read "code: message", as the native worker's do.
+"""
+
+# ruff: noqa: N802 - the method names are gRPC's
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator
+
+import grpc
+import grpc.aio
+
+from meshnet import __version__
+from meshnet.constants import GRAPH_SEMANTICS_VERSION, WIRE_VERSION, WIRE_VERSION_MIN
+from meshnet.errors import MeshnetError
+from meshnet.failure_codes import FailureCode
+from meshnet.frame import MessageError
+from meshnet.ids import SessionKey
+from meshnet.v1 import worker_pb2, worker_pb2_grpc
+from tests.simulators.bridging import Bridging
+from tests.simulators.probe import run_probe
+from tests.simulators.shard_load import plan_load
+from tests.simulators.stage_machine import StageMachine
+from tests.simulators.worker_state import WorkerState
+
+Context = grpc.aio.ServicerContext
+SMALLEST_INTERVAL_MS = 100
+
+
+class WorkerService(worker_pb2_grpc.WorkerServicer):
+    """One event loop; the engine task runs beside it."""
+
+    def __init__(self, state: WorkerState, *, allow_probe: bool = False) -> None:
+        self._state = state
+        self._allow_probe = allow_probe
+        self._bridging = Bridging(state)
+
+    async def Describe(self, request: worker_pb2.DescribeRequest, context: Context) -> worker_pb2.DescribeReply:
+        version = {
+            "worker": f"simulator {__version__}",
+            "wire": {"min": WIRE_VERSION_MIN, "max": WIRE_VERSION},
+            "contract": {"graph_semantics": GRAPH_SEMANTICS_VERSION},
+            "exact_class": {"backend": "fake"},
+        }
+        return worker_pb2.DescribeReply(version_json=json.dumps(version), devices_json='{"devices": []}')
+
+    async def Load(self, request: worker_pb2.LoadRequest, context: Context) -> AsyncIterator[worker_pb2.LoadProgress]:
+        yield worker_pb2.LoadProgress(state=worker_pb2.LoadProgress.STATE_LOADING)
+        try:
+            load = plan_load(request)
+        except MeshnetError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        self._state.machine = StageMachine(load, self._state.faults)
+        self._state.stir()
+        yield worker_pb2.LoadProgress(
+            state=worker_pb2.LoadProgress.STATE_READY,
+            fraction=1.0,
+            contract=load.contract,
+            weights_bytes=4 * load.shard.width * load.shard.width,
+            kv_bytes=4 * load.shard.width * load.kv_cells,
+        )
+
+    async def Unload(self, request: worker_pb2.UnloadRequest, context: Context) -> worker_pb2.UnloadReply:
+        """Sessions fail with `not_ready`; nothing of them is left."""
+        machine, now_s = self._state.machine, time.monotonic()
+        if machine is not None:
+            for session in list(machine.sessions.values()):
+                machine.fail(session, FailureCode.NOT_READY, "the shard is unloaded", session.terms.stage, now_s)
+            self._state.stir()
+            await asyncio.sleep(0)
+        self._state.machine = None
+        return worker_pb2.UnloadReply()
+
+    async def OpenSession(
+        self, request: worker_pb2.OpenSessionRequest, context: Context
+    ) -> worker_pb2.OpenSessionReply:
+        machine = self._state.machine
+        if machine is None:
+            return worker_pb2.OpenSessionReply(code=FailureCode.NOT_READY, message="nothing is loaded")
+        try:
+            machine.open(request.spec, time.monotonic())
+        except MessageError as error:
+            return worker_pb2.OpenSessionReply(code=error.code, message=error.message)
+        self._state.stir()
+        return worker_pb2.OpenSessionReply(accepted=True, contract=machine.load.contract)
+
+    async def CloseSession(
+        self, request: worker_pb2.CloseSessionRequest, context: Context
+    ) -> worker_pb2.CloseSessionReply:
+        machine, key = self._state.machine, SessionKey(request.session, request.epoch)
+        return worker_pb2.CloseSessionReply(was_open=machine is not None and machine.close(key, time.monotonic()))
+
+    async def Status(self, request: worker_pb2.StatusRequest, context: Context) -> worker_pb2.StatusReply:
+        return self._state.status()
+
+    async def WatchStatus(
+        self, request: worker_pb2.WatchStatusRequest, context: Context
+    ) -> AsyncIterator[worker_pb2.StatusReply]:
+        while True:
+            yield self._state.status()
+            await asyncio.sleep(max(request.interval_ms, SMALLEST_INTERVAL_MS) / 1000)
+
+    async def Probe(self, request: worker_pb2.ProbeRequest, context: Context) -> worker_pb2.ProbeReply:
+        machine = self._state.machine
+        if machine is None:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not_ready: nothing is loaded")
+        if (request.tensors or request.want_outputs) and not self._allow_probe:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "invalid_argument: started without --allow-probe")
+        self._state.begin_step()
+        await asyncio.sleep(self._state.faults.step_delay_ms / 1000)
+        try:
+            outputs = run_probe(machine.load, request)
+        except MeshnetError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        finally:
+            spent_us = self._state.end_step()
+        machine.counters["steps"] += 1
+        return worker_pb2.ProbeReply(
+            outputs=outputs if request.want_outputs else [],
+            compute_us=spent_us,
+            output_digest=hashlib.sha256(b"".join(tensor.data for tensor in outputs)).digest(),
+        )
+
+    async def Bridge(
+        self, incoming: AsyncIterator[worker_pb2.BridgeBatch], context: Context
+    ) -> AsyncIterator[worker_pb2.BridgeBatch]:
+        try:
+            async for batch in self._bridging.run(incoming):
+                yield batch
+        except MessageError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
