@@ -62,6 +62,8 @@ class Offer:
         latency_ms: one way, between the node and the site's data plane.
         seam_bytes_per_row: raw bytes of one outgoing row; 0 on a tail, or where unknown.
         has_data_link: the node's connection to the relay stands; without it no prompt can reach the node.
+        public_key: Ed25519 of the node; tickets name it.
+        owner_id: user who earns.
     """
 
     node_id: str
@@ -82,6 +84,9 @@ class Offer:
     latency_ms: float = DEFAULT_LATENCY_MS
     seam_bytes_per_row: int = 0
     has_data_link: bool = True
+    public_key: bytes = b""
+    node_name: str = ""
+    owner_id: int = 0
 
     @property
     def is_tail(self) -> bool:

@@ -1,0 +1,106 @@
+"""Who talks to whom on a planned route, and how: carriers, diallers and windows.
+
+Invariants: pure. Both ends of an edge get the same carrier and windows, and exactly one of them dials a direct one; the
+two directions between a pair of nodes have one dialler, so that they share a connection. Prompt chunks, token events
+and failures always go through the relay, since the site dials nobody.
+Source: protocol rules, 1, 4 and 8; docs/wire.md, Addresses and Credits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, TOKEN_ACK_WINDOW
+from meshnet.frame.frames import MAX_TENSOR_BYTES
+from meshnet.ids import Edge
+from meshnet.session import Window
+from tracker_site.routes.offers import Hop, hop_between
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracker_site.routes.offers import Offer
+
+# Prompt rows in one frame. Source: protocol rules, 7; engine notes (ubatch).
+CHUNK_ROWS: Final = 128
+# Chunks in flight on one edge: one being computed, one waiting, one on its way, so that no stage idles for an ack.
+PREFILL_WINDOW_FRAMES: Final = 3
+# A seam whose width the node did not report: the widest known (deepseek4, 4 streams of 7168 f32).
+UNKNOWN_SEAM_BYTES_PER_ROW: Final = 4 * 7168 * 4
+# Beside its rows a message holds 160 + 24 x stages bytes at most; a chunk's token ids need more. Source: rules, 7.
+FRAME_OVERHEAD_BYTES: Final = 4096
+# A token event with 20 alternatives and 64 residence entries.
+TOKEN_EVENT_BYTES: Final = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class RouteEdge:
+    """One directed edge between two members of a session.
+
+    Attributes:
+        hop: how it is carried; RELAY where an end is the Gateway.
+        dialler: stage that dials a direct edge; None otherwise.
+        window: of frames; no frames where it is zero.
+        carries_tokens: token events travel on it.
+    """
+
+    edge: Edge
+    hop: Hop
+    window: Window
+    dialler: int | None = None
+    carries_tokens: bool = False
+
+    @property
+    def relay_window_bytes(self) -> int:
+        """Payload bytes that may wait in the relay."""
+        tokens_bytes = TOKEN_ACK_WINDOW * TOKEN_EVENT_BYTES if self.carries_tokens else 0
+        return self.window.tensor_bytes + self.window.frames * FRAME_OVERHEAD_BYTES + tokens_bytes
+
+
+def plan_edges(stages: Sequence[Offer]) -> tuple[RouteEdge, ...]:
+    """Every edge of a route over `stages`.
+
+    Raises:
+        ValueError: two neighbours have no way to exchange rows; the planner never gives such a plan.
+    """
+    tail = len(stages) - 1
+    edges = []
+    for stage in range(len(stages)):
+        prompt = Window(PREFILL_WINDOW_FRAMES, 0) if stage == 0 else Window(0, 0)
+        edges.append(RouteEdge(Edge(GATEWAY_STAGE, stage), Hop.RELAY, prompt))
+        edges.append(RouteEdge(Edge(stage, GATEWAY_STAGE), Hop.RELAY, Window(0, 0), carries_tokens=stage == tail))
+    for sender, receiver in pairwise(range(len(stages))):
+        edges.append(_seam(stages, sender, receiver, _seam_window(stages[sender])))
+    ring = Window(DECODE_WINDOW_FRAMES, 0)
+    if tail == 0:
+        edges.append(RouteEdge(Edge(0, 0), Hop.LOCAL, ring))
+    else:
+        edges.append(_seam(stages, tail, 0, ring))
+    return tuple(edges)
+
+
+def _seam_window(sender: Offer) -> Window:
+    row_bytes = sender.seam_bytes_per_row or UNKNOWN_SEAM_BYTES_PER_ROW
+    return Window(PREFILL_WINDOW_FRAMES, min(PREFILL_WINDOW_FRAMES * CHUNK_ROWS * row_bytes, MAX_TENSOR_BYTES))
+
+
+def _seam(stages: Sequence[Offer], sender: int, receiver: int, window: Window) -> RouteEdge:
+    hop = hop_between(stages[sender], stages[receiver])
+    if hop is None:
+        raise ValueError(f"stages {sender} and {receiver} cannot exchange rows")
+    dialler = _dialler(stages, sender, receiver) if hop is Hop.DIRECT else None
+    return RouteEdge(Edge(sender, receiver), hop, window, dialler)
+
+
+def _dialler(stages: Sequence[Offer], sender: int, receiver: int) -> int:
+    """The end that cannot be dialled dials; of two that can, the earlier stage."""
+    first, second = sorted((sender, receiver))
+    return first if stages[second].is_dialable else second
+
+
+def carrier_name(edges: Sequence[RouteEdge], stage: int) -> str:
+    """How a stage's rows come in, for people: over the seam before it, or on the head the way back."""
+    incoming = [one for one in edges if one.edge.to_stage == stage and one.edge.from_stage != GATEWAY_STAGE]
+    return incoming[0].hop.value if incoming else Hop.RELAY.value

@@ -1,0 +1,288 @@
+"""A Route Session's whole life on the Gateway's side, without I/O.
+
+Invariants: what happens in each state is in `transitions.py`. A terminal state is entered once and does nothing more;
+every attempt that was opened is closed by one `CloseAttempt`. Each attempt has an epoch of its own, and late news of an
+older one changes nothing. Nothing is believed of a stage that is not checked: its contract, its edge, its tokens. Every
+state but the terminal ones has a deadline. Pure: time is given. Source: protocol rules, 1 to 6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from meshnet.failure_codes import FailureCode
+from meshnet.frame import Ack, Close, Keepalive, MessageError, PrefillProgress, TokenEvent
+from meshnet.ids import SessionKey
+from meshnet.openai.telemetry import StageState
+from tracker_site.routes import machine_io as io
+from tracker_site.routes.attempt import Attempt
+from tracker_site.routes.contract_check import ContractError
+from tracker_site.routes.happenings import Trouble, happening_of, trouble_of
+from tracker_site.routes.terms import route_terms
+from tracker_site.routes.transitions import TERMINAL, TRANSITIONS, Happening, RouteState, Step
+
+if TYPE_CHECKING:
+    from meshnet.errors import RouteError
+    from meshnet.frame import EdgeMessage
+    from meshnet.v1 import session_pb2
+    from tracker_site.routes.deadlines import RouteDeadlines
+    from tracker_site.routes.machine_io import RouteAction, RouteInput
+    from tracker_site.routes.planner import RoutePlan
+    from tracker_site.routes.request import RouteEvent, RouteRequest, TokenReceived
+    from tracker_site.routes.terms import RouteTerms
+
+# Plans that may fail while they are opened before the request does.
+MAX_ATTEMPTS: Final = 4
+
+
+class RouteMachine:
+    """One route. Not thread-safe; owned by one driver. Times: monotonic seconds."""
+
+    def __init__(self, session: bytes, request: RouteRequest, deadlines: RouteDeadlines, now_s: float) -> None:
+        self.state = RouteState.PLANNING
+        self.failure: RouteError | None = None
+        self._session = session
+        self._request = request
+        self._deadlines = deadlines
+        self._attempt: Attempt | None = None
+        self._epoch = 0
+        self._excluded: frozenset[str] = frozenset()
+        self._last_trouble: Trouble | None = None
+        self._events: list[RouteEvent] = []
+        self._actions: list[RouteAction] = [io.PlanRoute(self._excluded)]
+        self._due_s = now_s + deadlines.open_s
+        self._keepalive_due_s = now_s + deadlines.keepalive_s
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a terminal state is reached."""
+        return self.state in TERMINAL
+
+    @property
+    def terms(self) -> RouteTerms | None:
+        """Of the present attempt, or of the last one."""
+        return None if self._attempt is None else self._attempt.terms
+
+    def events(self) -> list[RouteEvent]:
+        """What the reader is to be told, since the last call."""
+        if self._attempt is not None:
+            self._events.extend(self._attempt.health.changes())
+        events, self._events = self._events, []
+        return events
+
+    def actions(self) -> list[RouteAction]:
+        """What is to be done, in order, since the last call."""
+        actions, self._actions = self._actions, []
+        return actions
+
+    def next_deadline_s(self) -> float | None:
+        """When `tick` has something to do; None once over."""
+        if self.is_over:
+            return None
+        waits = [self._due_s]
+        if self._attempt is not None and self._is_running:
+            waits.append(self._keepalive_due_s)
+            tokens = self._attempt.tokens
+            others = (self._attempt.health.next_deadline_s(), None if tokens is None else tokens.next_deadline_s())
+            waits.extend(wait for wait in others if wait is not None)
+        return min(waits)
+
+    def handle(self, given: RouteInput, now_s: float) -> None:
+        """Take one input; nothing is raised, whatever it says."""
+        if self._is_stale(given):
+            return
+        step = TRANSITIONS[self.state, happening_of(given)]
+        try:
+            self._do(step, given, now_s)
+        except MessageError as error:
+            sender = given.sender if isinstance(given, io.Received) else None
+            self._fail(Trouble(error.code, error.message, sender))
+
+    def acknowledge(self, index: int, now_s: float) -> None:
+        """The reader has taken every token up to `index`; ignored once over.
+
+        Raises:
+            ValueError: no such token has come.
+        """
+        if self.is_over or self._attempt is None or self._attempt.tokens is None:
+            return
+        self._attempt.tokens.take(index, now_s)
+        self._send_ack(self._attempt, now_s)
+
+    def tick(self, now_s: float) -> None:
+        """Time has passed."""
+        if self.is_over:
+            return
+        attempt = self._attempt
+        if now_s >= self._due_s:
+            self._time_out(now_s)
+        elif attempt is not None and self._is_running:
+            attempt.health.tick(now_s)
+            self._send_ack(attempt, now_s)
+            if now_s >= self._keepalive_due_s:
+                self._keepalive_due_s = now_s + self._deadlines.keepalive_s
+                for stage in range(attempt.terms.n_stages):
+                    self._actions.append(io.SendMessage(stage, attempt.message(stage, Keepalive())))
+
+    # --- inside ---
+
+    @property
+    def _is_running(self) -> bool:
+        return self.state in {RouteState.PREFILL, RouteState.DECODE}
+
+    def _is_stale(self, given: RouteInput) -> bool:
+        match given:
+            case io.Planned() | io.PlanFailed() | io.Cancelled():
+                return False
+            case io.Received(message=message):
+                return message.session == self._session and message.epoch != self._epoch
+            case _:
+                return given.epoch != self._epoch
+
+    def _do(self, step: Step, given: RouteInput, now_s: float) -> None:
+        match step, given:
+            case Step.IGNORE, _:
+                pass
+            case Step.OPEN, io.Planned(plan):
+                self._open(plan, now_s)
+            case Step.FAIL, io.PlanFailed(error):
+                self._fail_planning(error)
+            case Step.CANCEL, io.Cancelled(reason):
+                self._end(RouteState.CANCELLED, reason)
+            case _:
+                if self._attempt is not None:
+                    self._do_in_attempt(step, given, self._attempt, now_s)
+
+    def _do_in_attempt(self, step: Step, given: RouteInput, attempt: Attempt, now_s: float) -> None:
+        if isinstance(given, io.Received):
+            attempt.check_address(given.sender, given.message)
+        match step, given:
+            case Step.NOTE_BOUND, io.RelayBound():
+                attempt.is_bound = True
+                self._start_if_ready(attempt, now_s)
+            case Step.NOTE_OPENED, io.StageOpened(stage=stage, contract=contract):
+                self._note_opened(attempt, stage, contract, now_s)
+            case Step.NOTE_LATE, io.NodeQuiet(stage=stage):
+                attempt.health.note(stage, StageState.LATE)
+            case Step.RETRY, _:
+                self._retry(trouble_of(given, attempt.terms.n_stages), now_s)
+            case Step.FAIL, _:
+                self._fail(trouble_of(given, attempt.terms.n_stages))
+            case _, io.Received(sender, message):
+                self._take_message(attempt, sender, message, now_s)
+
+    def _open(self, plan: RoutePlan, now_s: float) -> None:
+        self._epoch += 1
+        terms = route_terms(SessionKey(self._session, self._epoch), self._request, plan, self._deadlines)
+        self._attempt = Attempt(terms, now_s)
+        self.state = RouteState.OPENING
+        self._due_s = now_s + self._deadlines.open_s
+        self._actions.append(io.OpenAttempt(terms))
+
+    def _note_opened(self, attempt: Attempt, stage: int, contract: session_pb2.BoundaryContract, now_s: float) -> None:
+        try:
+            attempt.note_opened(stage, contract)
+        except ContractError as error:
+            self._retry(Trouble(error.code, error.message, error.stage), now_s)
+            return
+        self._start_if_ready(attempt, now_s)
+
+    def _start_if_ready(self, attempt: Attempt, now_s: float) -> None:
+        if attempt.is_ready:
+            self.state = RouteState.PREFILL
+            self._keepalive_due_s = now_s + self._deadlines.keepalive_s
+            attempt.health.hear(range(attempt.terms.n_stages), now_s)
+            self._feed(attempt, now_s)
+
+    def _feed(self, attempt: Attempt, now_s: float) -> None:
+        self._expect_more(attempt, now_s)
+        self._actions.extend(io.SendFrame(frame) for frame in attempt.chunks())
+
+    def _expect_more(self, attempt: Attempt, now_s: float) -> None:
+        """Something came; the next must come within what every stage may take for one frame, one after the other."""
+        self._due_s = now_s + attempt.terms.step_s * attempt.terms.n_stages + self._deadlines.margin_s
+
+    def _take_message(self, attempt: Attempt, sender: int, message: EdgeMessage, now_s: float) -> None:
+        match message.body:
+            case Ack() as ack:
+                if attempt.acknowledge(message, ack, now_s):
+                    self._feed(attempt, now_s)
+            case PrefillProgress() as progress:
+                advanced = attempt.advance(sender, progress, now_s)
+                if advanced is not None:
+                    self._expect_more(attempt, now_s)
+                    self._events.append(advanced)
+            case TokenEvent() as event:
+                token = attempt.receive_token(sender, event, now_s)
+                if token is not None:
+                    self._take_token(attempt, token, now_s)
+
+    def _take_token(self, attempt: Attempt, token: TokenReceived, now_s: float) -> None:
+        self.state = RouteState.DECODE
+        self._expect_more(attempt, now_s)
+        self._events.append(token)
+        if token.finish is not None:
+            self._end(RouteState.FINISHED, "finished")
+
+    def _send_ack(self, attempt: Attempt, now_s: float) -> None:
+        ack = None if attempt.tokens is None else attempt.tokens.take_ack(now_s)
+        if ack is not None:
+            tail = attempt.terms.tail
+            self._actions.append(io.SendMessage(tail, attempt.message(tail, ack)))
+
+    def _time_out(self, now_s: float) -> None:
+        attempt = self._attempt
+        match self.state, attempt:
+            case RouteState.OPENING, Attempt():
+                stage = attempt.first_unopened()
+                what = "The relay" if stage is None else f"Stage {stage}"
+                trouble = Trouble(FailureCode.STAGE_LOST, f"{what} did not answer while the route was opened.", stage)
+                self._act_on(trouble, now_s)
+            case RouteState.PREFILL | RouteState.DECODE, Attempt():
+                stage = attempt.health.silent_longest()
+                message = f"No stage has done anything in time; stage {stage} has been silent for the longest."
+                self._act_on(Trouble(FailureCode.STEP_TIMEOUT, message, stage), now_s)
+            case _:
+                self._act_on(Trouble("planning_timeout", "No route was planned in time."), now_s)
+
+    def _act_on(self, trouble: Trouble, now_s: float) -> None:
+        if TRANSITIONS[self.state, Happening.TIMEOUT] is Step.RETRY:
+            self._retry(trouble, now_s)
+        else:
+            self._fail(trouble)
+
+    def _retry(self, trouble: Trouble, now_s: float) -> None:
+        """Plan again without the node at fault, while attempts are left."""
+        attempt = self._attempt
+        if attempt is None or trouble.stage is None or self._epoch >= MAX_ATTEMPTS:
+            self._fail(trouble)
+            return
+        self._close(attempt, trouble.code)
+        self._last_trouble = trouble
+        self._excluded |= {attempt.terms.plan.stages[trouble.stage].node_id}
+        self.state = RouteState.PLANNING
+        self._due_s = now_s + self._deadlines.open_s
+        self._actions.append(io.PlanRoute(self._excluded))
+
+    def _fail(self, trouble: Trouble) -> None:
+        if self._attempt is not None and trouble.stage is not None:
+            self._attempt.health.note(trouble.stage, StageState.LOST)
+        self.failure = trouble.to_error()
+        self._end(RouteState.FAILED, trouble.code)
+
+    def _fail_planning(self, error: RouteError) -> None:
+        """What made planning necessary again says more than that it found nothing else."""
+        self.failure = error if self._last_trouble is None else self._last_trouble.to_error()
+        self._end(RouteState.FAILED, self.failure.code)
+
+    def _end(self, state: RouteState, reason: str) -> None:
+        if self._attempt is not None and self.state is not RouteState.PLANNING:
+            self._close(self._attempt, reason)
+        self.state = state
+
+    def _close(self, attempt: Attempt, reason: str) -> None:
+        attempt.close()
+        if attempt.is_bound:
+            for stage in range(attempt.terms.n_stages):
+                self._actions.append(io.SendMessage(stage, attempt.message(stage, Close(reason))))
+        self._actions.append(io.CloseAttempt(attempt.terms, reason))

@@ -1,0 +1,77 @@
+"""The prompt on its way to the head: cut into chunks, as many in flight as the head's window takes.
+
+Invariants: pure. Chunks are consecutive and cover the prompt once; only the last is marked and asks for logits, of its
+last row. Source: protocol rules, 2 and 4; docs/wire.md, Frames.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meshnet.constants import GATEWAY_STAGE
+from meshnet.frame import Frame, Phase
+from meshnet.session import SendingEdge, Window
+from tracker_site.routes.edges import CHUNK_ROWS, PREFILL_WINDOW_FRAMES
+
+if TYPE_CHECKING:
+    from meshnet.frame import Ack
+    from meshnet.ids import SessionKey
+
+
+class PromptFeed:
+    """Feeds one prompt. `budget_ms`: time for one chunk on the whole route."""
+
+    def __init__(self, key: SessionKey, prompt_tokens: tuple[int, ...], budget_ms: int) -> None:
+        self._key = key
+        self._prompt_tokens = prompt_tokens
+        self._budget_ms = budget_ms
+        self._edge = SendingEdge(Window(PREFILL_WINDOW_FRAMES, 0))
+        self._sent = 0
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the whole prompt has left."""
+        return self._sent == len(self._prompt_tokens)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the head has computed everything that was sent."""
+        return self._edge.in_flight_frames == 0
+
+    def acknowledge(self, ack: Ack) -> int:
+        """The head has computed chunks; returns how many more than before.
+
+        Raises:
+            MessageError: it acknowledges what was never sent.
+        """
+        return self._edge.acknowledge(ack)
+
+    def take(self) -> list[Frame]:
+        """The chunks that may leave now."""
+        frames = []
+        while not self.is_sent and self._edge.has_credit():
+            frames.append(self._next())
+        return frames
+
+    def close(self) -> None:
+        """Send nothing more. Idempotent."""
+        self._edge.close()
+
+    def _next(self) -> Frame:
+        begin = self._sent
+        rows = self._prompt_tokens[begin : begin + CHUNK_ROWS]
+        self._sent += len(rows)
+        return Frame(
+            session=self._key.session,
+            epoch=self._key.epoch,
+            from_stage=GATEWAY_STAGE,
+            to_stage=0,
+            seq=self._edge.send(),
+            phase=Phase.PREFILL,
+            position=begin,
+            rows=len(rows),
+            prompt_end=self.is_sent,
+            token_ids=rows,
+            logits_rows=(len(rows) - 1,) if self.is_sent else (),
+            budget_ms=self._budget_ms,
+        )

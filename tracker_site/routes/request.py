@@ -1,0 +1,95 @@
+"""What a route is asked for, what its reader gets, and how it fails.
+
+Invariant: frozen values; prompt tokens never appear in a `repr`. Token events have been checked: consecutive, in the
+vocabulary, within the limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from meshnet.errors import RouteError
+
+if TYPE_CHECKING:
+    from meshnet.openai.events import FinishReason
+    from meshnet.openai.specification import SamplingSpec
+    from meshnet.openai.telemetry import Residence, StageState
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRequest:
+    """One generation.
+
+    Attributes:
+        artifact_digest: of the model's files.
+        n_layers: of the whole model.
+        max_tokens: generated at most.
+        sampling: its seed is set.
+        end_tokens: ids that end the generation.
+        is_exact: bit-equal to the unsplit model.
+    """
+
+    artifact_digest: bytes
+    n_layers: int
+    prompt_tokens: tuple[int, ...] = field(repr=False)
+    max_tokens: int
+    sampling: SamplingSpec
+    end_tokens: tuple[int, ...]
+    vocabulary_size: int
+    is_exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RouteStage:
+    """One stage of an open route, head first. `carrier`: how its rows come in ("relay", "direct", "local")."""
+
+    node_id: str
+    node_name: str
+    owner_id: int
+    layer_begin: int
+    layer_end: int
+    carrier: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenReceived:
+    """One committed token; `top_logprobs` are (token id, natural log probability), `residence` is by stage."""
+
+    index: int
+    token_id: int
+    logprob: float | None = None
+    top_logprobs: tuple[tuple[int, float], ...] = ()
+    finish: FinishReason | None = None
+    residence: tuple[tuple[int, Residence], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillAdvanced:
+    """Prompt positions that the whole route has computed."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageHealthChanged:
+    """What is known of a stage."""
+
+    stage: int
+    state: StageState
+
+
+RouteEvent: TypeAlias = TokenReceived | PrefillAdvanced | StageHealthChanged
+
+
+class RouteFailedError(RouteError):
+    """A route failed or could not be opened.
+
+    Attributes:
+        stage: the one at fault, or None where no stage is.
+    """
+
+    def __init__(self, code: str, title: str, message: str, stage: int | None = None) -> None:
+        super().__init__(code, title, message)
+        self.stage = stage

@@ -1,0 +1,65 @@
+"""When each stage of a route was last heard of.
+
+Invariants: pure; a stage is reported only when its state changes. While nothing is expected of a stage it is not late.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meshnet.openai.telemetry import StageState
+from tracker_site.routes.request import StageHealthChanged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class StageBook:
+    """Health of the stages of one attempt. Times: monotonic seconds."""
+
+    def __init__(self, n_stages: int, late_s: float, now_s: float) -> None:
+        self._late_s = late_s
+        self._heard_at_s = [now_s] * n_stages
+        self._states = [StageState.OK] * n_stages
+        self._changes: list[StageHealthChanged] = []
+
+    def changes(self) -> list[StageHealthChanged]:
+        """What changed since the last call."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def hear(self, stages: Iterable[int], now_s: float) -> None:
+        """These stages have just done something."""
+        for stage in stages:
+            if 0 <= stage < len(self._states):
+                self._heard_at_s[stage] = now_s
+                self._set(stage, StageState.OK)
+
+    def note(self, stage: int, state: StageState) -> None:
+        """Something else tells the state of a stage."""
+        if 0 <= stage < len(self._states):
+            self._set(stage, state)
+
+    def tick(self, now_s: float) -> None:
+        """Call those late that have not been heard of."""
+        for stage, heard_at_s in enumerate(self._heard_at_s):
+            if now_s - heard_at_s >= self._late_s:
+                self._set(stage, StageState.LATE)
+
+    def next_deadline_s(self) -> float | None:
+        """When a stage will next be late."""
+        waits = [
+            heard_at_s + self._late_s
+            for heard_at_s, state in zip(self._heard_at_s, self._states, strict=True)
+            if state is StageState.OK
+        ]
+        return min(waits, default=None)
+
+    def silent_longest(self) -> int:
+        """The stage that has not been heard of for the longest; the earlier one of equals."""
+        return min(range(len(self._heard_at_s)), key=self._heard_at_s.__getitem__)
+
+    def _set(self, stage: int, state: StageState) -> None:
+        if self._states[stage] not in {state, StageState.LOST}:
+            self._states[stage] = state
+            self._changes.append(StageHealthChanged(stage, state))

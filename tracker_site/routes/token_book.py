@@ -1,0 +1,113 @@
+"""The Gateway's side of a generation's token events: checked in, acknowledged out.
+
+Invariants: pure; every event is checked by `TokenReceiver`; acknowledgements are cumulative, never of what the reader
+has not taken, and never later than the delay after it took it. Source: protocol rules, 3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from meshnet.constants import TOKEN_ACK_WINDOW
+from meshnet.failure_codes import FailureCode
+from meshnet.frame import Ack, MessageError
+from meshnet.frame import FinishReason as WireFinish
+from meshnet.openai.events import FinishReason
+from meshnet.openai.telemetry import Residence
+from meshnet.token_window import GenerationTerms, TokenReceiver
+from tracker_site.routes.request import TokenReceived
+
+if TYPE_CHECKING:
+    from meshnet.frame import TokenEvent
+    from tracker_site.routes.terms import RouteTerms
+
+# One acknowledgement for a quarter of the window: few messages, and the tail never waits for one that is on its way.
+_ACK_EVERY: Final = TOKEN_ACK_WINDOW // 4
+_FINISHES: Final = {WireFinish.STOP: FinishReason.STOP, WireFinish.LENGTH: FinishReason.LENGTH}
+
+
+class TokenBook:
+    """One generation's tokens. `context_length` is that of the opened tail."""
+
+    def __init__(self, terms: RouteTerms, context_length: int) -> None:
+        request = terms.request
+        self._receiver = TokenReceiver(
+            GenerationTerms(
+                prompt_tokens=len(request.prompt_tokens),
+                max_tokens=request.max_tokens,
+                end_tokens=frozenset(request.end_tokens),
+                vocab_size=request.vocabulary_size,
+                context_length=context_length,
+                token_window=TOKEN_ACK_WINDOW,
+            )
+        )
+        self._vocabulary_size = request.vocabulary_size
+        self._ack_delay_s = terms.deadlines.ack_delay_s
+        self._taken = -1
+        self._acknowledged = -1
+        self._ack_due_s: float | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the last token has come."""
+        return self._receiver.is_finished
+
+    def receive(self, event: TokenEvent) -> TokenReceived | None:
+        """Check an event; None for a repeat.
+
+        Raises:
+            MessageError: no honest tail sends it.
+        """
+        taken = self._receiver.receive(event)
+        if taken is None:
+            return None
+        self._check_logprobs(taken)
+        return TokenReceived(
+            index=taken.index,
+            token_id=taken.token_id,
+            logprob=taken.logprob,
+            top_logprobs=tuple((one.token_id, one.logprob) for one in taken.top_logprobs),
+            finish=None if taken.finish is None else _FINISHES[taken.finish],
+            residence=tuple(
+                (one.stage, Residence(queue_us=one.queue_us, compute_us=one.compute_us, codec_us=one.codec_us))
+                for one in taken.residence
+            ),
+        )
+
+    def take(self, index: int, now_s: float) -> None:
+        """The reader has everything up to `index`; repeats and smaller ones change nothing.
+
+        Raises:
+            ValueError: no such token has come.
+        """
+        if index >= self._receiver.next_index:
+            raise ValueError(f"token {index} has not come")
+        if index > self._taken:
+            self._taken = index
+            if self._ack_due_s is None:
+                self._ack_due_s = now_s + self._ack_delay_s
+
+    def take_ack(self, now_s: float) -> Ack | None:
+        """The acknowledgement to send now, if one is due."""
+        is_due = self._ack_due_s is not None and self._ack_due_s <= now_s
+        if self._taken - self._acknowledged < _ACK_EVERY and not is_due:
+            return None
+        self._ack_due_s = None
+        if self._taken == self._acknowledged:
+            return None
+        self._acknowledged = self._taken
+        return Ack(self._taken)
+
+    def next_deadline_s(self) -> float | None:
+        """When an acknowledgement is due."""
+        return self._ack_due_s
+
+    def _check_logprobs(self, event: TokenEvent) -> None:
+        if any(one.token_id >= self._vocabulary_size for one in event.top_logprobs):
+            raise MessageError(FailureCode.BAD_TOKEN_ID, "an alternative outside the vocabulary")
+        logprobs = [one.logprob for one in event.top_logprobs]
+        if event.logprob is not None:
+            logprobs.append(event.logprob)
+        if any(math.isnan(logprob) or logprob == math.inf for logprob in logprobs):
+            raise MessageError(FailureCode.NOT_FINITE, "a log probability that is no number")
