@@ -1,7 +1,7 @@
 """Frozen types of a frame: one step's rows of one session on one directed edge.
 
 Invariants: a value read by `meshnet.frame.codec` obeys every limit below and its fields agree with each other; whether
-it fits a session (sequence, position, contract) is decided by `meshnet.session` and `meshnet.contract`.
+it fits a session is decided by `meshnet.session` (sequence, window) and by the stage (position, contract).
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -24,6 +23,7 @@ from tests.simulators.launcher import write_worker_program
 from tests.simulators.plain_gateway import PlainGateway, RouteFailedError
 from tests.simulators.route_terms import spec_for
 from tests.simulators.worker import running_worker
+from tests.simulators.worker_process import running_program
 
 PROMPT_CHUNK = Frame(
     KEY.session, KEY.epoch, 127, 0, 0, Phase.PREFILL, 0, 12, prompt_end=True, token_ids=tuple(terms().prompt)
@@ -234,24 +234,12 @@ async def test_a_load_that_cannot_be(tmp_path: Path) -> None:
 
 async def test_the_program_serves_the_fake_file_and_ends_when_told(tmp_path: Path) -> None:
     model = write_fake_model(tmp_path / "fake.gguf", n_layers=5, width=8)
-    program = write_worker_program(tmp_path)
-    process = await asyncio.create_subprocess_exec(
-        str(program), "--socket", str(tmp_path / "w.sock"), stdout=subprocess.PIPE
-    )
-    try:
-        async with asyncio.timeout(20):
-            assert json.loads(await process.stdout.readline())["ready"] is True
-            client = BridgedWorker(tmp_path / "w.sock")
-            contract = await client.load(
-                worker_pb2.LoadRequest(engine=worker_pb2.ENGINE_KIND_FAKE, gguf_path=str(model))
-            )
-            await client.close()
-            process.terminate()
-            assert await process.wait() == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    async with running_program(write_worker_program(tmp_path), tmp_path / "w.sock") as running:
+        client = BridgedWorker(running.socket_path)
+        contract = await client.load(worker_pb2.LoadRequest(engine=worker_pb2.ENGINE_KIND_FAKE, gguf_path=str(model)))
+        await client.close()
+    assert running.ready["ready"] is True
+    assert running.process.returncode == 0
     assert (contract.n_layers, contract.layers.layer_end) == (5, 5)
 
 
@@ -265,17 +253,14 @@ async def test_the_program_ends_with_its_parent(tmp_path: Path) -> None:
 
 async def test_a_crash_is_a_dead_process(tmp_path: Path) -> None:
     program = write_worker_program(tmp_path, Faults(crash_at_position=0))
-    process = await asyncio.create_subprocess_exec(
-        str(program), "--socket", str(tmp_path / "w.sock"), stdout=subprocess.PIPE
-    )
-    async with asyncio.timeout(20):
-        await process.stdout.readline()
-        client = BridgedWorker(tmp_path / "w.sock")
+    async with running_program(program, tmp_path / "w.sock") as running:
+        client = BridgedWorker(running.socket_path)
         contract = await client.load(load_request(0, 8))
         spec = spec_for(terms(), 0, [contract])
         await client.stub.OpenSession(worker_pb2.OpenSessionRequest(spec=spec))
         await client.send(worker_pb2.BridgeMessage(frame=write_frame(PROMPT_CHUNK)))
-        assert await process.wait() == 70
+        async with asyncio.timeout(20):
+            assert await running.process.wait() == 70
         await client.close()
 
 
