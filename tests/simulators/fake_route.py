@@ -19,12 +19,12 @@ from meshnet.openai.events import FinishReason
 from meshnet.openai.telemetry import Residence
 from meshnet.sampling import SamplingTerms, sample, top_log_probabilities
 from meshnet.sampling import log_probability as log_probability_of
-from tracker_site.gateway.ports import PrefillAdvanced, RouteStage, TokenReceived
+from tracker_site.routes.request import PrefillAdvanced, RouteStage, TokenReceived
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from tracker_site.gateway.ports import RouteEvent, RouteRequest
+    from tracker_site.routes.request import RouteEvent, RouteRequest
 
 CHUNK_ROWS = 128
 
@@ -88,7 +88,7 @@ class FakeRoutes:
             await self.script.open_gate.wait()
         if self.script.refuse is not None:
             raise self.script.refuse
-        route = FakeRoute(request, stages_of(request.model.n_layers, self.owner_ids), self.script)
+        route = FakeRoute(request, stages_of(request.n_layers, self.owner_ids), self.script)
         self.opened.append(route)
         return route
 
@@ -131,13 +131,13 @@ class FakeRoute:
         self.close_reasons.append(reason)
 
     async def events(self) -> AsyncIterator[RouteEvent]:
-        sequence = FakeSequence(FakeShard(self.request.model.n_layers, DEFAULT_WIDTH, 0, self.request.model.n_layers))
+        sequence = FakeSequence(FakeShard(self.request.n_layers, DEFAULT_WIDTH, 0, self.request.n_layers))
         prompt = self.request.prompt_tokens
         row: tuple[int, ...] = ()
         for begin in range(0, len(prompt), CHUNK_ROWS):
             row = sequence.step_tokens(prompt[begin : begin + CHUNK_ROWS])[-1]
             await asyncio.sleep(0)
-            yield PrefillAdvanced(min(begin + CHUNK_ROWS, len(prompt)))
+            yield PrefillAdvanced(min(begin + CHUNK_ROWS, len(prompt)), len(prompt))
         counts: Counter[int] = Counter()
         for index in range(self.request.max_tokens):
             await self._step(index)

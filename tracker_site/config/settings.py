@@ -42,6 +42,8 @@ INSTALLED_APPS = [
     "tracker_site.nodes",
     "tracker_site.catalog",
     "tracker_site.billing",
+    "tracker_site.gateway",
+    "tracker_site.openai_api",
     "tracker_site.ops",
 ]
 

@@ -10,5 +10,6 @@ urlpatterns = [
     path("account/", include("tracker_site.accounts.urls")),
     path("account/credits/", include("tracker_site.billing.urls")),
     path("api/nodes/", include("tracker_site.nodes.urls")),
+    path("v1/", include("tracker_site.openai_api.urls")),
     path("admin/", admin.site.urls),
 ]

@@ -12,18 +12,19 @@ from meshnet.openai.completion_request import MAX_TOKENS_DEFAULT
 from meshnet.openai.errors import RequestError
 from meshnet.openai.specification import Face, TokenPrompt
 from tracker_site.billing.pricing import hold_micros
-from tracker_site.gateway.ports import RouteRequest
+from tracker_site.routes.request import RouteRequest
 
 if TYPE_CHECKING:
     from meshnet.openai.specification import GenerationSpec
     from meshnet.vocab import Vocabulary
-from tracker_site.gateway.ports import ServedModel
+    from tracker_site.gateway.ports import ServedModel
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
     """A request that fits: what the route computes, and the most that it can cost."""
 
+    model: ServedModel
     request: RouteRequest
     vocabulary: Vocabulary = field(repr=False)
     hold_micros: int
@@ -42,7 +43,8 @@ def admit(
     max_tokens = _max_tokens(spec, vocabulary.context_length, len(prompt_tokens), max_tokens_default)
     sampling = spec.sampling if spec.sampling.seed is not None else replace(spec.sampling, seed=drawn_seed)
     request = RouteRequest(
-        model=model,
+        artifact_digest=model.artifact_digest,
+        n_layers=model.n_layers,
         prompt_tokens=prompt_tokens,
         max_tokens=max_tokens,
         sampling=sampling,
@@ -50,7 +52,7 @@ def admit(
         vocabulary_size=vocabulary.size,
     )
     amount_micros = hold_micros(model.prices, prompt_tokens=len(prompt_tokens), max_tokens=max_tokens)
-    return Admission(request, vocabulary, amount_micros)
+    return Admission(model, request, vocabulary, amount_micros)
 
 
 def _check_token_ids(spec: GenerationSpec, vocabulary: Vocabulary, prompt_tokens: tuple[int, ...]) -> None:

@@ -50,9 +50,12 @@ class Generation:
         self._board = TelemetryBoard(generation_id, parts.clock_s())
         self._board.set_prompt(len(admission.request.prompt_tokens))
         self._outlet = Outlet(parts.limits.queued_tokens, self._acknowledge)
-        self._visit = RouteVisit(parts, self._board, on_change=self._outlet.wake)
+        self._visit = RouteVisit(parts, self._board, on_change=self._note_change)
         self._reader = RouteReader(admission, spec.stop, self._board, self._outlet, parts.clock_s)
         self._cancel_reason: str | None = None
+        self._routed = asyncio.Event()
+        self._route_snapshot: Telemetry | None = None
+        self._last: Finished | Failed | None = None
         self._work: asyncio.Task[FinishReason] | None = None
         self._loop = asyncio.get_running_loop()
         self._held: asyncio.Future[None] = self._loop.create_future()
@@ -61,6 +64,11 @@ class Generation:
     def usage(self) -> Usage:
         """Tokens so far."""
         return Usage(len(self._admission.request.prompt_tokens), self._reader.tokens)
+
+    @property
+    def first_token_ms(self) -> int | None:
+        """Time to the first token."""
+        return self._board.first_token_ms
 
     def snapshot(self) -> Telemetry:
         """The state now."""
@@ -78,6 +86,18 @@ class Generation:
             self.cancel("client_disconnected")
             raise
 
+    async def refusal(self, timeout_s: float) -> MeshnetError | None:
+        """Wait until the route is open, the generation over or the time up; the error, if no route could be had."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._routed.wait()
+        except TimeoutError:
+            return None
+        except asyncio.CancelledError:
+            self.cancel("client_disconnected")
+            raise
+        return self._last.error if isinstance(self._last, Failed) and not self._visit.stages else None
+
     def cancel(self, reason: str) -> None:
         """Stop the work; a generation that is over, or already cancelled, is left alone."""
         if self._cancel_reason is None:
@@ -93,6 +113,7 @@ class Generation:
         """Everything for the one reader, in order; a reader that stops early cancels the generation."""
         pulse = TelemetryPulse()
         try:
+            yield self._first_update(pulse)
             while True:
                 event = await self._next_event(pulse)
                 yield event
@@ -100,6 +121,13 @@ class Generation:
                     return
         finally:
             self.cancel("client_disconnected")
+
+    def _first_update(self, pulse: TelemetryPulse) -> TelemetryUpdate:
+        """The route, even where the answer was complete before the reader came."""
+        shown = self._route_snapshot or self.snapshot()
+        if shown.phase is self._board.phase:
+            pulse.show(self._board, self._parts.clock_s())
+        return TelemetryUpdate(shown)
 
     async def _next_event(self, pulse: TelemetryPulse) -> GenerationEvent:
         while True:
@@ -128,9 +156,11 @@ class Generation:
             return
         self._held.set_result(None)
         last, ending = await self._work_to_the_end()
+        self._last = last
+        self._routed.set()
         self._outlet.finish(last)
         counts = self._counts(ending)
-        bill = settle_bill(ending, counts, self._admission.request.model.prices, self._visit.stages)
+        bill = settle_bill(ending, counts, self._admission.model.prices, self._visit.stages)
         await self._hold.settle(bill.charge_micros, bill.shares, self._parts.limits.settle_s)
         await self._parts.records.store(self._record(last, ending, counts, bill))
 
@@ -158,6 +188,12 @@ class Generation:
         self._board.enter(Phase.DONE, self._parts.clock_s())
         return Finished(reason, self.usage, self.snapshot()), Ending.FINISHED
 
+    def _note_change(self) -> None:
+        if self._visit.stages and not self._routed.is_set():
+            self._route_snapshot = self.snapshot()
+            self._routed.set()
+        self._outlet.wake()
+
     def _acknowledge(self, tokens: int) -> None:
         self._visit.acknowledge(tokens)
 
@@ -181,7 +217,7 @@ class Generation:
         return Record(
             generation_id=self.id,
             user_id=self.caller.user_id,
-            model_name=self._admission.request.model.name,
+            model_name=self._admission.model.name,
             face=self.spec.face,
             ending=ending,
             finish_reason=last.reason if isinstance(last, Finished) else "",

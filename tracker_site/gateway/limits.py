@@ -20,7 +20,7 @@ class Limits:
         hold_s: placing the hold; the database's writer may be busy.
         routing_s: planning and opening every stage.
         prefill_stall_s: between two reports of prompt progress. One chunk on slow machines takes tens of seconds.
-        decode_stall_s: between two tokens. The route has its own, shorter step deadline; this one is the last resort.
+        decode_stall_s: between two tokens. The route's own step deadlines are shorter; these two are the last resort.
         generation_s: the whole, from admission.
         close_s: telling the stages to stop; afterwards their own idle clocks do.
         settle_s: booking the outcome; afterwards the ledger's sweeper does.
@@ -32,9 +32,9 @@ class Limits:
 
     tokenise_s: float = 15.0
     hold_s: float = 10.0
-    routing_s: float = 15.0
-    prefill_stall_s: float = 60.0
-    decode_stall_s: float = 20.0
+    routing_s: float = 30.0
+    prefill_stall_s: float = 90.0
+    decode_stall_s: float = 60.0
     generation_s: float = 1800.0
     close_s: float = 1.0
     settle_s: float = 30.0

@@ -6,17 +6,15 @@ Tests put a route fed from the FakeEngine's arithmetic here, so that no node is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import AsyncIterator, Sequence
 
-    from meshnet.openai.events import FinishReason
-    from meshnet.openai.specification import SamplingSpec
-    from meshnet.openai.telemetry import Residence, StageState
     from tracker_site.billing.pricing import Prices, Share
+    from tracker_site.routes.request import RouteEvent, RouteRequest, RouteStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,60 +44,6 @@ class ServedModel:
     chat_template: str
     prices: Prices
     created_s: int
-
-
-@dataclass(frozen=True, slots=True)
-class RouteRequest:
-    """What a route is to compute. `sampling.seed` is always set."""
-
-    model: ServedModel
-    prompt_tokens: tuple[int, ...] = field(repr=False)
-    max_tokens: int
-    sampling: SamplingSpec
-    end_tokens: tuple[int, ...]
-    vocabulary_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class RouteStage:
-    """One stage of an open route. Layers are half-open; `owner_id` is the user who earns."""
-
-    node_id: str
-    node_name: str
-    owner_id: int
-    layer_begin: int
-    layer_end: int
-    carrier: str
-
-
-@dataclass(frozen=True, slots=True)
-class TokenReceived:
-    """One committed token from the tail; `top_logprobs` are (token id, natural log probability)."""
-
-    index: int
-    token_id: int
-    logprob: float | None = None
-    top_logprobs: tuple[tuple[int, float], ...] = ()
-    finish: FinishReason | None = None
-    residence: tuple[tuple[int, Residence], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PrefillAdvanced:
-    """Prompt positions that the whole route has computed."""
-
-    done: int
-
-
-@dataclass(frozen=True, slots=True)
-class StageHealthChanged:
-    """What the route's driver knows of a stage."""
-
-    stage: int
-    state: StageState
-
-
-RouteEvent = TokenReceived | PrefillAdvanced | StageHealthChanged
 
 
 class OpenRoute(Protocol):

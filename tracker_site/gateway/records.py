@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from meshnet.openai.specification import Face
     from meshnet.openai.telemetry import Failure
     from tracker_site.billing.pricing import Share
-    from tracker_site.gateway.ports import RouteStage
     from tracker_site.gateway.settlement import Ending
+    from tracker_site.routes.request import RouteStage
 
 
 @dataclass(frozen=True, slots=True)

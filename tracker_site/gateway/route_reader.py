@@ -15,7 +15,7 @@ from meshnet.openai.completion_text import CompletionText
 from meshnet.openai.events import Alternative, FinishReason, GeneratedToken, TextDelta
 from meshnet.openai.telemetry import Phase
 from tracker_site.gateway.outlet import Delivery
-from tracker_site.gateway.ports import PrefillAdvanced, StageHealthChanged, TokenReceived
+from tracker_site.routes.request import PrefillAdvanced, StageHealthChanged, TokenReceived
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from tracker_site.gateway.admission import Admission
     from tracker_site.gateway.limits import Limits
     from tracker_site.gateway.outlet import Outlet
-    from tracker_site.gateway.ports import OpenRoute, RouteEvent
+    from tracker_site.gateway.ports import OpenRoute
     from tracker_site.gateway.telemetry_board import TelemetryBoard
+    from tracker_site.routes.request import RouteEvent
 
 
 class RouteReader:

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from meshnet.openai.events import FinishReason
     from tracker_site.gateway.parts import Parts
-    from tracker_site.gateway.ports import OpenRoute, RouteRequest, RouteStage
+    from tracker_site.gateway.ports import OpenRoute
     from tracker_site.gateway.route_reader import RouteReader
     from tracker_site.gateway.telemetry_board import TelemetryBoard
+    from tracker_site.routes.request import RouteRequest, RouteStage
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from meshnet.openai.telemetry import Failure, Phase, Residence, StageHealth, Sta
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tracker_site.gateway.ports import RouteStage
+    from tracker_site.routes.request import RouteStage
 
 RATE_WINDOW_S: Final = 2.0
 

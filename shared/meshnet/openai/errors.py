@@ -67,6 +67,9 @@ class ErrorReply:
 STATUS_BY_CODE: Final[dict[str, tuple[int, str]]] = {
     "insufficient_credit": (402, "insufficient_quota"),
     "context_full": (400, INVALID_REQUEST),
+    "prompt_too_large": (400, INVALID_REQUEST),
+    "template_refused": (400, INVALID_REQUEST),
+    "template_missing": (400, INVALID_REQUEST),
     "step_timeout": (504, SERVER_ERROR),
     "idle": (504, SERVER_ERROR),
     "routing_timeout": (504, SERVER_ERROR),

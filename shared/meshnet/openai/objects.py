@@ -138,12 +138,13 @@ class ResponseObject(ResponsePart):
 
 
 class ModelObject(ResponsePart):
-    """One model of the list."""
+    """One model of the list; `context_length` is ours, in tokens."""
 
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
+    context_length: int
 
 
 class ModelList(ResponsePart):

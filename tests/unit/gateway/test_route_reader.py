@@ -14,14 +14,14 @@ from tests.unit.gateway.stand_ins import MODEL, chat
 from tracker_site.gateway.admission import admit
 from tracker_site.gateway.limits import LIMITS
 from tracker_site.gateway.outlet import Outlet
-from tracker_site.gateway.ports import StageHealthChanged, TokenReceived
 from tracker_site.gateway.route_reader import RouteReader
 from tracker_site.gateway.telemetry_board import TelemetryBoard
+from tracker_site.routes.request import StageHealthChanged, TokenReceived
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tracker_site.gateway.ports import RouteEvent, RouteStage
+    from tracker_site.routes.request import RouteEvent, RouteStage
 
 
 class Recited:

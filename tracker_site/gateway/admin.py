@@ -1,0 +1,30 @@
+"""Generations in the admin: to be read, never changed."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from tracker_site.billing.admin import ReadOnlyAdmin
+from tracker_site.gateway.models import GenerationRecord, GenerationStage
+
+
+class GenerationStageInline(admin.TabularInline):
+    """The route."""
+
+    model = GenerationStage
+    extra = 0
+    can_delete = False
+
+
+@admin.register(GenerationRecord)
+class GenerationRecordAdmin(ReadOnlyAdmin):
+    """What was computed, for whom, by whom, and why not."""
+
+    list_display = (
+        "id", "ended_at", "user", "model_name", "ending", "failure_code", "prompt_tokens", "completion_tokens",
+        "tokens_per_s", "charge_micros",
+    )  # fmt: skip
+    list_filter = ("ending", "failure_code", "model_name")
+    search_fields = ("id", "user__username", "stages__node_name")
+    date_hierarchy = "ended_at"
+    inlines = (GenerationStageInline,)

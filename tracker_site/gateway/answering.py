@@ -1,0 +1,60 @@
+"""From a specification to an HTTP response, streamed or whole, for both faces.
+
+Invariant: a request that cannot be answered at all (no route among the reasons) is told so by its HTTP status, if that
+is known soon; once a stream has begun, by an error event.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from meshnet.openai.events import Failed, Finished, TextDelta
+from meshnet.openai.response_writer import Heading, ResponseWriter
+from tracker_site.gateway.composition import composition
+from tracker_site.gateway.event_stream import stream_reply
+from tracker_site.gateway.replies import json_reply
+
+if TYPE_CHECKING:
+    from django.http.response import HttpResponseBase
+
+    from meshnet.openai.specification import GenerationSpec
+    from tracker_site.gateway.generation import Generation
+    from tracker_site.gateway.ports import Caller
+
+# Planning takes milliseconds: waiting this long gives most refusals their status and costs streams nothing to speak of.
+REFUSAL_WAIT_S: Final = 0.025
+
+
+async def answer(caller: Caller, spec: GenerationSpec) -> HttpResponseBase:
+    """Run a generation and answer with it.
+
+    Raises:
+        MeshnetError: it was refused, or it failed before anything was sent.
+    """
+    generation = await composition.gateway().start(caller, spec)
+    heading = Heading(id=generation.id, created=int(time.time()), model=spec.model)
+    writer = ResponseWriter(heading, spec)
+    response = await (_stream if spec.delivery.stream else _whole)(generation, writer)
+    response["X-Request-Id"] = generation.id
+    return response
+
+
+async def _stream(generation: Generation, writer: ResponseWriter) -> HttpResponseBase:
+    refusal = await generation.refusal(REFUSAL_WAIT_S)
+    if refusal is not None:
+        raise refusal
+    return stream_reply(generation, writer)
+
+
+async def _whole(generation: Generation, writer: ResponseWriter) -> HttpResponseBase:
+    deltas: list[TextDelta] = []
+    async for event in generation.events():
+        match event:
+            case TextDelta():
+                deltas.append(event)
+            case Finished():
+                return json_reply(writer.whole(deltas, event))
+            case Failed(error=error):
+                raise error
+    raise AssertionError("a generation ended without its last event")

@@ -1,0 +1,91 @@
+"""A Daphne that waits for slow readers.
+
+Daphne hands every chunk of a response to Twisted at once, and Twisted keeps what the client does not take: one stalled
+reader of a long stream costs hundreds of megabytes. Here `send` returns when the transport has room again, so that
+whoever produces the response is held up, and nothing piles up but the transport's own buffer (64 KiB).
+
+Invariants: only HTTP responses wait; a connection that takes nothing for `STALL_S` is cut; a lost connection wakes
+whoever waits for it. Importing Daphne installs Twisted's reactor: import this module only where a server is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from daphne.server import Server
+
+if TYPE_CHECKING:
+    from daphne.http_protocol import WebRequest
+
+logger = logging.getLogger(__name__)
+
+STALL_S: Final = 60.0
+
+
+class Gate:
+    """A Twisted push producer that only opens and closes."""
+
+    def __init__(self) -> None:
+        self._is_open = asyncio.Event()
+        self._is_open.set()
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """The transport is full."""
+        self._is_open.clear()
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """The transport has room."""
+        self._is_open.set()
+
+    def stopProducing(self) -> None:  # noqa: N802 - Twisted's name
+        """The connection is gone: nobody needs to wait."""
+        self._is_open.set()
+
+    async def is_passable(self, timeout_s: float) -> bool:
+        """Wait until there is room; False when there was none in time."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._is_open.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class BackpressureServer(Server):  # type: ignore[misc]  # Daphne has no types
+    """Daphne's server; `send` of an HTTP response waits while its client does not read."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Daphne's own parameters
+        super().__init__(*args, **kwargs)
+        self._gates: dict[WebRequest, Gate] = {}
+
+    async def handle_reply(self, protocol: WebRequest, message: dict[str, Any]) -> None:
+        """Send one message of the application, then wait for room."""
+        kind = message["type"]
+        if kind == "http.response.start":
+            self._open_gate(protocol)
+        elif kind == "http.response.body" and not message.get("more_body", False):
+            self._remove_gate(protocol)
+        await super().handle_reply(protocol, message)
+        gate = self._gates.get(protocol)
+        if gate is not None and not await gate.is_passable(STALL_S):
+            logger.warning("a client took nothing for %g s; its connection is cut", STALL_S)
+            protocol.transport.abortConnection()
+
+    def protocol_disconnected(self, protocol: object) -> None:
+        """Forget a connection's gate; whoever waits at it goes on."""
+        gate = self._gates.pop(protocol, None)
+        if gate is not None:
+            gate.stopProducing()
+        super().protocol_disconnected(protocol)
+
+    def _open_gate(self, protocol: WebRequest) -> None:
+        if protocol.channel is not None and protocol not in self._gates:
+            self._gates[protocol] = gate = Gate()
+            protocol.registerProducer(gate, True)
+
+    def _remove_gate(self, protocol: WebRequest) -> None:
+        """Before the last chunk: Twisted refuses to finish a request that has a producer."""
+        if self._gates.pop(protocol, None) is not None:
+            protocol.unregisterProducer()

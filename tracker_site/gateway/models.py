@@ -1,0 +1,85 @@
+"""Records of generations that are over.
+
+Invariants: written once, when a generation is settled; counts, times, codes and money only, never text. A stage's row
+outlives its node's name, so that an owner's earnings stay explained.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+ID_CHARACTERS = 48
+NAME_CHARACTERS = 100
+CODE_CHARACTERS = 64
+MESSAGE_CHARACTERS = 300
+
+
+class GenerationRecord(models.Model):
+    """One generation."""
+
+    class Ending(models.TextChoices):
+        """How it ended."""
+
+        FINISHED = "finished", "finished"
+        CANCELLED = "cancelled", "cancelled"
+        FAILED = "failed", "failed"
+
+    id = models.CharField(max_length=ID_CHARACTERS, primary_key=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="generations")
+    model_name = models.CharField(max_length=NAME_CHARACTERS)
+    face = models.CharField(max_length=16, help_text="Endpoint: chat or completion.")
+    ending = models.CharField(max_length=16, choices=Ending.choices)
+    finish_reason = models.CharField(max_length=16, blank=True)
+    prompt_tokens = models.PositiveIntegerField()
+    max_tokens = models.PositiveIntegerField()
+    completion_tokens = models.PositiveIntegerField(help_text="Delivered to the client.")
+    charge_micros = models.PositiveBigIntegerField(help_text="Micro-credits.")
+    first_token_ms = models.PositiveIntegerField(null=True, blank=True)
+    elapsed_ms = models.PositiveIntegerField()
+    tokens_per_s = models.FloatField(help_text="From the first token to the last.")
+    failure_code = models.CharField(max_length=CODE_CHARACTERS, blank=True)
+    failure_stage = models.PositiveSmallIntegerField(null=True, blank=True)
+    failure_message = models.CharField(max_length=MESSAGE_CHARACTERS, blank=True)
+    ended_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        """Newest first."""
+
+        ordering: ClassVar[list[str]] = ["-ended_at"]
+        indexes: ClassVar[list[models.Index]] = [
+            models.Index(fields=["user", "-ended_at"], name="gateway_generation_user"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.ending})"
+
+
+class GenerationStage(models.Model):
+    """One stage of a generation's route. Layers are half-open."""
+
+    generation = models.ForeignKey(GenerationRecord, on_delete=models.CASCADE, related_name="stages")
+    stage = models.PositiveSmallIntegerField()
+    node_id = models.CharField(max_length=ID_CHARACTERS)
+    node_name = models.CharField(max_length=NAME_CHARACTERS)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="generation_stages")
+    layer_begin = models.PositiveIntegerField()
+    layer_end = models.PositiveIntegerField()
+    carrier = models.CharField(max_length=16)
+
+    class Meta:
+        """In route order."""
+
+        ordering: ClassVar[list[str]] = ["generation", "stage"]
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["generation", "stage"], name="gateway_stage_once"),
+            models.CheckConstraint(
+                condition=models.Q(layer_begin__lt=models.F("layer_end")), name="gateway_stage_layers"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.node_name} [{self.layer_begin}, {self.layer_end})"

@@ -1,0 +1,39 @@
+"""The gateway's model port on the catalog."""
+
+from __future__ import annotations
+
+from tracker_site import database
+from tracker_site.billing.pricing import Prices
+from tracker_site.catalog.models import Model
+from tracker_site.gateway.ports import ServedModel
+
+
+class CatalogModels:
+    """Reads the catalog at every request, so that prices and listings count at once."""
+
+    async def find(self, name: str) -> ServedModel | None:
+        """The listed model of that name."""
+        row = await database.read(Model.listed, name)
+        return None if row is None else _served(row)
+
+    async def all_listed(self) -> list[ServedModel]:
+        """Every listed model, by name."""
+        return [_served(row) for row in await database.read(_listed)]
+
+
+def _listed() -> list[Model]:
+    return list(Model.objects.filter(is_listed=True))
+
+
+def _served(row: Model) -> ServedModel:
+    return ServedModel(
+        name=row.name,
+        artifact_digest=row.digest,
+        architecture=row.architecture,
+        n_layers=row.n_layers,
+        context_length=row.context_length,
+        vocabulary_path=str(row.vocabulary_path),
+        chat_template=row.chat_template,
+        prices=Prices(prompt_micros=row.prompt_micros, completion_micros=row.completion_micros),
+        created_s=int(row.created_at.timestamp()),
+    )

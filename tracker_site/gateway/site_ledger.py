@@ -1,0 +1,47 @@
+"""The gateway's ledger port on the billing app.
+
+Invariant: whatever the database raises becomes a `LedgerError`, so that callers have one thing to catch.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from django.db import DatabaseError
+
+from meshnet.errors import LedgerError
+from tracker_site import database
+from tracker_site.accounts.models import User
+from tracker_site.billing import holds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tracker_site.billing.pricing import Share
+
+
+class SiteLedger:
+    """Holds of the billing app, placed and settled on the writers' thread."""
+
+    async def place(self, user_id: int, amount_micros: int, generation_id: str) -> uuid.UUID:
+        """Reserve; returns the hold's id."""
+        try:
+            return await database.write(_place, user_id, amount_micros, generation_id)
+        except DatabaseError as error:
+            raise _unavailable() from error
+
+    async def settle(self, hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> None:
+        """Charge, pay, free the rest."""
+        try:
+            await holds.settle_async(hold_id, charge_micros, shares)
+        except DatabaseError as error:
+            raise _unavailable() from error
+
+
+def _place(user_id: int, amount_micros: int, generation_id: str) -> uuid.UUID:
+    return holds.place(User.objects.get(pk=user_id), amount_micros, generation_id).pk
+
+
+def _unavailable() -> LedgerError:
+    return LedgerError("ledger_unavailable", "Ledger not available", "The site's ledger did not answer; try again.")

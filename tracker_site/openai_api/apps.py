@@ -1,0 +1,13 @@
+"""The Django app."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class OpenaiApiConfig(AppConfig):
+    """The API; it has no tables of its own."""
+
+    name = "tracker_site.openai_api"
+    label = "openai_api"
+    verbose_name = "OpenAI API"

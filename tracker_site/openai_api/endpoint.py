@@ -1,0 +1,82 @@
+"""What every endpoint shares: methods, keys, and errors as objects.
+
+Invariant: an endpoint's function sees only requests of its methods with a valid key, and may raise any `MeshnetError`.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
+
+from django.views.decorators.csrf import csrf_exempt
+
+from meshnet.errors import MeshnetError
+from meshnet.openai.errors import RequestError
+from tracker_site.accounts.authentication import authenticate_key_async, bearer_secret
+from tracker_site.gateway.ports import Caller
+from tracker_site.gateway.replies import error_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from django.http import HttpRequest
+    from django.http.response import HttpResponseBase
+
+logger = logging.getLogger(__name__)
+
+Arguments = ParamSpec("Arguments")
+Endpoint: TypeAlias = "Callable[Concatenate[HttpRequest, Caller, Arguments], Coroutine[Any, Any, HttpResponseBase]]"
+View: TypeAlias = "Callable[..., Coroutine[Any, Any, HttpResponseBase]]"
+
+
+def endpoint(*methods: str) -> Callable[[Endpoint[Arguments]], View]:
+    """Make a view of a function that takes the request and its authenticated caller."""
+
+    def decorate(function: Endpoint[Arguments]) -> View:
+        @csrf_exempt
+        @wraps(function)
+        async def view(request: HttpRequest, *args: Arguments.args, **kwargs: Arguments.kwargs) -> HttpResponseBase:
+            if request.method not in methods:
+                return _wrong_method(methods)
+            try:
+                return await function(request, await authenticate(request), *args, **kwargs)
+            except MeshnetError as error:
+                return error_reply(error)
+            except Exception:
+                logger.exception("%s %s failed", request.method, request.path)
+                return error_reply(MeshnetError("internal_error", "Internal error", "The site failed."))
+
+        return view
+
+    return decorate
+
+
+async def authenticate(request: HttpRequest) -> Caller:
+    """The caller of an API key.
+
+    Raises:
+        RequestError: 401; there is no key, or it opens nothing.
+    """
+    secret = bearer_secret(request.headers)
+    if secret is None:
+        message = "No API key was sent; send one as 'Authorization: Bearer KEY'."
+        raise RequestError("missing_api_key", message, status=401)
+    key = await authenticate_key_async(secret)
+    if key is None:
+        raise RequestError("invalid_api_key", "The API key is wrong or was revoked.", status=401)
+    return Caller(user_id=key.user_id)
+
+
+@csrf_exempt
+async def unknown_url(request: HttpRequest) -> HttpResponseBase:
+    """404 for everything else under `/v1`."""
+    message = f"Unknown request URL: {request.method} {request.path[:200]}."
+    return error_reply(RequestError("unknown_url", message, status=404))
+
+
+def _wrong_method(methods: tuple[str, ...]) -> HttpResponseBase:
+    message = f"Not allowed here; use {' or '.join(methods)}."
+    response = error_reply(RequestError("method_not_allowed", message, status=405))
+    response["Allow"] = ", ".join(methods)
+    return response
