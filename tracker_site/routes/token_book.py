@@ -59,6 +59,8 @@ class TokenBook:
         Raises:
             MessageError: no honest tail sends it.
         """
+        if event.index > self._acknowledged + TOKEN_ACK_WINDOW:
+            raise MessageError(FailureCode.WINDOW_EXCEEDED, "a token further ahead than the window lets the tail run")
         taken = self._receiver.receive(event)
         if taken is None:
             return None

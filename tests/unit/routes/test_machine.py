@@ -443,6 +443,15 @@ def test_a_cancelled_route_is_closed_on_every_stage_once() -> None:
 # --- acknowledgements ---
 
 
+def test_a_tail_that_runs_past_its_window_ends_the_route() -> None:
+    driven = driven_to(RouteState.DECODE)
+    for index in range(1, TOKEN_ACK_WINDOW):
+        driven.token(index)
+    assert driven.state() is RouteState.DECODE
+    driven.token(TOKEN_ACK_WINDOW)
+    assert failure(driven) == ("window_exceeded", 1)
+
+
 def test_acknowledgements_are_cumulative_and_few() -> None:
     driven = driven_to(RouteState.DECODE)
     sent: list[EdgeMessage] = []
@@ -518,7 +527,9 @@ def test_quiet_stages_are_told_that_the_session_lives() -> None:
     driven.feed()
     kept: list[EdgeMessage] = []
     for index in range(int(DEADLINES.idle_s)):
-        kept += messages(driven.token(index)) + messages(driven.wait(1.0))
+        driven.token(index)
+        driven.machine.acknowledge(index, driven.now_s)
+        kept += messages(driven.wait(1.0))
     alive = [message for message in kept if isinstance(message.body, Keepalive)]
     assert {message.to_stage for message in alive} == {0, 1}
     assert len(alive) >= 2 * 2

@@ -1,0 +1,263 @@
+"""One route's driver: the machine's actions carried out, and everything that happens handed to it.
+
+Invariants: decides nothing. Every task it starts ends with its attempt; closing goes on in the background even where
+the reader is cancelled. What the reader has not taken yet is bounded by the token window. One event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+from meshnet.constants import GATEWAY_STAGE
+from meshnet.errors import RouteError
+from meshnet.failure_codes import TITLES, FailureCode
+from meshnet.tickets import TICKET_ID_BYTES, sign_ticket
+from tracker_site.routes import machine_io as io
+from tracker_site.routes.edges import carrier_name
+from tracker_site.routes.machine import RouteMachine
+from tracker_site.routes.need import RouteNeed
+from tracker_site.routes.news import frame_packet, message_packet, read_relay_event
+from tracker_site.routes.planner import plan_route
+from tracker_site.routes.request import RouteStage
+from tracker_site.routes.terms import TicketIssue, member_ticket, open_stage
+from tracker_site.routes.transitions import RouteState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Sequence
+
+    from meshnet.ids import SessionKey
+    from meshnet.member_events import MemberEvent
+    from tracker_site.nodes.control import StageNews
+    from tracker_site.routes.machine_io import RouteAction, RouteInput
+    from tracker_site.routes.request import RouteEvent, RouteRequest
+    from tracker_site.routes.route_parts import RouteParts
+    from tracker_site.routes.terms import RouteTerms
+
+
+class DrivenRoute:
+    """One route, from planning to its end: what `open_route` gives its caller."""
+
+    def __init__(self, session: bytes, request: RouteRequest, parts: RouteParts) -> None:
+        self.session = session
+        self._request = request
+        self._parts = parts
+        self._loop = asyncio.get_running_loop()
+        self._machine = RouteMachine(session, request, parts.deadlines, self._loop.time())
+        self._events: deque[RouteEvent] = deque()
+        self._changed = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._open_stages: set[int] = set()
+
+    # --- for the caller ---
+
+    async def opened(self) -> None:
+        """Plan and open; returns when rows flow.
+
+        Raises:
+            RouteError: no route could be had. When cancelled, whatever was opened is closed in the background.
+        """
+        self._settle()
+        try:
+            while self._machine.state in {RouteState.PLANNING, RouteState.OPENING}:
+                self._changed.clear()
+                await self._changed.wait()
+        except asyncio.CancelledError:
+            self._give(io.Cancelled("cancelled"))
+            raise
+        if self._machine.failure is not None:
+            raise self._machine.failure
+        if self._machine.state is RouteState.CANCELLED:
+            raise RouteError(FailureCode.CANCELLED, TITLES[FailureCode.CANCELLED], "The route was closed.")
+
+    @property
+    def stages(self) -> Sequence[RouteStage]:
+        """Head first."""
+        terms = self._machine.terms
+        if terms is None:
+            return ()
+        return tuple(
+            RouteStage(
+                node_id=offer.node_id,
+                node_name=offer.node_name,
+                owner_id=offer.owner_id,
+                layer_begin=offer.layer_begin,
+                layer_end=offer.layer_end,
+                carrier=carrier_name(terms.edges, stage),
+            )
+            for stage, offer in enumerate(terms.plan.stages)
+        )
+
+    async def events(self) -> AsyncIterator[RouteEvent]:
+        """Everything that happens, once; ends after the token that carries a finish, or when the route is closed.
+
+        Raises:
+            RouteError: the route failed; everything that came before has been given.
+        """
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            if self._machine.failure is not None:
+                raise self._machine.failure
+            if self._machine.is_over:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
+    def acknowledge(self, index: int) -> None:
+        """The reader has taken every token up to `index`; lets the tail go on. Never blocks; ignored once over.
+
+        Raises:
+            ValueError: no such token has come.
+        """
+        self._machine.acknowledge(index, self._loop.time())
+        self._settle()
+
+    async def close(self, reason: str) -> None:
+        """End the session on every stage and wait until they have been told. Idempotent."""
+        self._give(io.Cancelled(reason))
+        if self._closing:
+            await asyncio.wait(self._closing)
+
+    # --- for the site's news ---
+
+    def hear(self, news: StageNews) -> None:
+        """A node says something of this session."""
+        terms = self._machine.terms
+        if terms is None or terms.key != news.key:
+            return
+        if news.stage is not None:
+            if news.stage < terms.n_stages:
+                self._give(io.StageGone(news.key.epoch, news.stage, news.code, news.message))
+            return
+        for stage, offer in enumerate(terms.plan.stages):
+            if offer.node_id == news.node_id:
+                self._give(io.NodeQuiet(news.key.epoch, stage))
+
+    # --- inside ---
+
+    def _give(self, given: RouteInput) -> None:
+        self._machine.handle(given, self._loop.time())
+        self._settle()
+
+    def _tick(self) -> None:
+        self._machine.tick(self._loop.time())
+        self._settle()
+
+    def _settle(self) -> None:
+        """Carry out what the machine wants, show what it says, and wake it when it asks for it."""
+        for action in self._machine.actions():
+            self._do(action)
+        self._events.extend(self._machine.events())
+        self._changed.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        deadline_s = self._machine.next_deadline_s()
+        self._timer = None if deadline_s is None else self._loop.call_at(deadline_s, self._tick)
+        if self._machine.is_over:
+            self._parts.forget(self.session)
+
+    def _do(self, action: RouteAction) -> None:
+        match action:
+            case io.PlanRoute(excluded):
+                self._start(self._plan(excluded))
+            case io.OpenAttempt(terms):
+                self._start(self._bind(terms))
+                for stage in range(terms.n_stages):
+                    self._start(self._open_stage(terms, stage))
+            case io.SendFrame():
+                self._parts.link.send(action.frame.key, [frame_packet(action)])
+            case io.SendMessage():
+                self._parts.link.send(action.message.key, [message_packet(action)])
+            case io.CloseAttempt(terms, reason):
+                self._close(terms, reason)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """The root of this route's tasks: what none of them expected fails the route and reaches the log."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._parts.log_failure(error)
+            self._give(io.PlanFailed(_unexpected()))
+            if (terms := self._machine.terms) is not None:
+                self._give(io.RelayFailed(terms.key.epoch, _unexpected().code, _unexpected().message))
+
+    async def _plan(self, excluded: frozenset[str]) -> None:
+        need = RouteNeed(
+            n_layers=self._request.n_layers,
+            prompt_tokens=len(self._request.prompt_tokens),
+            max_tokens=self._request.max_tokens,
+            is_exact=self._request.is_exact,
+            excluded_node_ids=excluded,
+        )
+        offers = await self._parts.nodes.offers(self._request.artifact_digest)
+        try:
+            plan = plan_route([self._parts.with_load(offer) for offer in offers], need)
+        except RouteError as error:
+            self._give(io.PlanFailed(error))
+        else:
+            self._give(io.Planned(plan))
+
+    async def _bind(self, terms: RouteTerms) -> None:
+        link = self._parts.link
+        try:
+            await link.ready(terms.deadlines.open_s)
+            ticket = self._ticket(terms, GATEWAY_STAGE, link.public_key)
+            link.bind(terms.key, ticket, partial(self._hear_relay, terms.key))
+        except RouteError as error:
+            self._give(io.RelayFailed(terms.key.epoch, error.code, error.message))
+
+    def _hear_relay(self, key: SessionKey, event: MemberEvent) -> None:
+        for given in read_relay_event(key, event):
+            self._give(given)
+
+    async def _open_stage(self, terms: RouteTerms, stage: int) -> None:
+        offer, epoch = terms.plan.stages[stage], terms.key.epoch
+        request = open_stage(terms, stage, self._ticket(terms, stage, offer.public_key))
+        try:
+            answer = await self._parts.nodes.open_stage(
+                offer.node_id, request, self._parts.reply_channel, terms.deadlines.open_s
+            )
+        except RouteError as error:
+            self._give(io.StageRefused(epoch, stage, error.code, error.message))
+        else:
+            self._open_stages.add(stage)
+            self._parts.load[offer.node_id] += 1
+            self._give(io.StageOpened(epoch, stage, answer.contract))
+
+    def _ticket(self, terms: RouteTerms, stage: int, member_key: bytes) -> bytes:
+        issue = TicketIssue(
+            ticket_id=secrets.token_bytes(TICKET_ID_BYTES),
+            relay_id=self._parts.relay_id,
+            stage=stage,
+            member_key=member_key,
+            now_unix_s=time.time(),
+        )
+        return sign_ticket(member_ticket(terms, issue), self._parts.site_key)
+
+    def _close(self, terms: RouteTerms, reason: str) -> None:
+        """Stages that are still being opened are closed by whoever opens them, when cancelled."""
+        for task in self._tasks - {asyncio.current_task()}:
+            task.cancel()
+        self._parts.link.leave(terms.key)
+        stages, self._open_stages = self._open_stages, set()
+        for stage in stages:
+            node_id = terms.plan.stages[stage].node_id
+            self._parts.load[node_id] -= 1
+            task = self._parts.in_background(self._parts.nodes.close_stage(node_id, terms.key, reason))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+def _unexpected() -> RouteError:
+    return RouteError("route_failed", "Route failed", "Something unexpected happened at the site; see its log.")

@@ -1,0 +1,75 @@
+"""What the routes of one process share.
+
+Invariants: work given to `in_background` is awaited by `drained`, and its errors are logged. `load` counts the stages
+that this process has open on each node, which nodes report only with their next heartbeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tracker_site.routes.deadlines import RouteDeadlines
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from meshnet.keys import SigningKey
+    from tracker_site.routes.driver import DrivenRoute
+    from tracker_site.routes.node_access import NodeAccess
+    from tracker_site.routes.offers import Offer
+    from tracker_site.routes.relay_link import RelayLink
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class RouteParts:
+    """Shared parts. `reply_channel`: where nodes' news of open stages arrive."""
+
+    link: RelayLink
+    nodes: NodeAccess
+    site_key: SigningKey
+    relay_id: str
+    deadlines: RouteDeadlines = field(default_factory=RouteDeadlines)
+    reply_channel: str = ""
+    load: Counter[str] = field(default_factory=Counter)
+    live: dict[bytes, DrivenRoute] = field(default_factory=dict)
+    _background: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def with_load(self, offer: Offer) -> Offer:
+        """An offer with the sessions that this process has opened there since the node's last report."""
+        unreported = self.load[offer.node_id] - offer.sessions
+        if unreported <= 0:
+            return offer
+        return replace(
+            offer, sessions=offer.sessions + unreported, sessions_free=max(0, offer.sessions_free - unreported)
+        )
+
+    def forget(self, session: bytes) -> None:
+        """A route is over. Idempotent."""
+        self.live.pop(session, None)
+
+    def log_failure(self, error: BaseException) -> None:
+        """What no part of a route expected."""
+        log.error("a route's task failed", exc_info=error)
+
+    def in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """Let `work` go on whatever becomes of the caller."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def drained(self) -> None:
+        """Wait for what goes on in the background."""
+        if self._background:
+            await asyncio.wait(set(self._background))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.log_failure(error)

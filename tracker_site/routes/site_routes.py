@@ -1,0 +1,80 @@
+"""Opens routes for this process: `SiteRoutes.open_route`.
+
+Invariants: made on the loop that uses it, never at import; one relay connection and one channel for nodes' news serve
+all routes; both start with the first route. After `close` every route is closed and no task is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from typing import TYPE_CHECKING
+
+from meshnet.ids import new_session_id
+from meshnet.keys import SigningKey
+from tracker_site.routes.driver import DrivenRoute
+from tracker_site.routes.node_access import ControlledNodes
+from tracker_site.routes.relay_link import RelayLink
+from tracker_site.routes.route_parts import RouteParts
+
+if TYPE_CHECKING:
+    from tracker_site.routes.request import RouteRequest
+
+log = logging.getLogger(__name__)
+
+
+class SiteRoutes:
+    """Plans, opens and knows the routes of this process."""
+
+    def __init__(self, parts: RouteParts) -> None:
+        self._parts = parts
+        self._news: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+
+    @property
+    def live(self) -> int:
+        """Routes that are not over."""
+        return len(self._parts.live)
+
+    async def open_route(self, request: RouteRequest) -> DrivenRoute:
+        """Plan a route and open every stage of it.
+
+        Raises:
+            RouteError: no route could be had. When cancelled, whatever was opened is closed again.
+        """
+        await self._start()
+        route = DrivenRoute(new_session_id(secrets.token_bytes), request, self._parts)
+        self._parts.live[route.session] = route
+        await route.opened()
+        return route
+
+    async def close(self) -> None:
+        """Close every route, disconnect from the relay, stop listening. Idempotent."""
+        for route in list(self._parts.live.values()):
+            await route.close("site_stopping")
+        await self._parts.drained()
+        news, self._news = self._news, None
+        if news is not None:
+            news.cancel()
+            await asyncio.wait([news])
+        await self._parts.link.close()
+
+    async def _start(self) -> None:
+        async with self._starting:
+            if self._news is None:
+                self._parts.reply_channel = await self._parts.nodes.new_reply_channel()
+                self._news = asyncio.create_task(self._hear_news(self._parts.reply_channel), name="route news")
+
+    async def _hear_news(self, reply_channel: str) -> None:
+        while True:
+            news = await self._parts.nodes.receive_news(reply_channel)
+            route = self._parts.live.get(news.key.session)
+            if route is not None:
+                route.hear(news)
+
+
+def site_routes(relay_url: str, relay_id: str, site_key: SigningKey) -> SiteRoutes:
+    """The routes of a site process; its relay member has a key of its own, drawn here."""
+    link = RelayLink(relay_url, SigningKey.generate())
+    return SiteRoutes(RouteParts(link=link, nodes=ControlledNodes(), site_key=site_key, relay_id=relay_id))
