@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 WORKER_PROGRAM = "meshnet-worker"
 BUILD_PROGRAM = Path("build/native/cpu/bin") / WORKER_PROGRAM
 LINE_LIMIT_BYTES = 64 * 1024
+KILL_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,24 +148,35 @@ class WorkerProcess:
         return await self._process.wait()
 
     async def end(self, grace_s: float) -> None:
-        """End the process: ask, wait `grace_s` at most, then kill. Idempotent."""
+        """End the process: ask, wait `grace_s` at most, then kill it and all it started. Idempotent.
+
+        Raises:
+            WorkerError: the kernel did not let it go within KILL_TIMEOUT_S (it hangs in a device).
+        """
         if self._process.returncode is None and grace_s > 0:
             self._signal(signal.SIGTERM)
-            try:
-                async with asyncio.timeout(grace_s):
-                    await self._process.wait()
-            except TimeoutError:
+            if not await self._has_ended_within(grace_s):
                 logger.warning("worker %d did not end within %g s, killing it", self.pid, grace_s)
         if self._process.returncode is None:
             self._signal(signal.SIGKILL)  # ends a stopped process too
-            await self._process.wait()
+            if not await self._has_ended_within(KILL_TIMEOUT_S):
+                raise WorkerError("worker_unkillable", "Worker hangs", f"process {self.pid} does not end")
         for pump in self._pumps:
             pump.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
 
-    def _signal(self, number: signal.Signals) -> None:
+    async def _has_ended_within(self, timeout_s: float) -> bool:
         try:
-            self._process.send_signal(number)
+            async with asyncio.timeout(timeout_s):
+                await self._process.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Signal the worker's process group, which is its own, so that nothing it started stays behind."""
+        try:
+            os.killpg(self.pid, number)
         except ProcessLookupError:
             logger.debug("worker %d had already ended", self.pid)
 
