@@ -145,6 +145,10 @@ class StageKeeper:
         except TimeoutError:
             late = StageRefusedError(FailureCode.NOT_READY, f"the stage was not open within {OPEN_TIMEOUT_S:g} s")
             self._undo_opening(stage, request.request_id, late)
+        except Exception:
+            logger.exception("%s: not opened", stage.key)
+            unforeseen = StageRefusedError(FailureCode.NOT_READY, "the node failed to open the stage")
+            self._undo_opening(stage, request.request_id, unforeseen)
         except asyncio.CancelledError:
             self._refuse(request.request_id, StageRefusedError(FailureCode.CANCELLED, "closed while it was opened"))
             raise

@@ -17,7 +17,7 @@ from node_app.blocking import run_blocking
 from node_app.reporting import PeerListener, ShardFacts
 from node_app.runtime_directory import compute_turn_path
 from node_app.worker.limits import ShardNeed, Wishes, WorkerLimits, plan_limits
-from node_app.worker.measure import ShardShape, measure_shard
+from node_app.worker.measure import PREFILL_ROWS, ShardShape, measure_shard
 from node_app.worker.restart import EndCause, WorkerEnd
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class WorkerLife:
 
     def _shape(self, limits: WorkerLimits) -> ShardShape:
         layers = self._model.layers
-        chunk_rows = min(limits.ubatch_rows, limits.context_length)
+        chunk_rows = min(PREFILL_ROWS, limits.ubatch_rows, limits.context_length)
         return ShardShape(layers.layer_end - layers.layer_begin, self._model.tail_share, chunk_rows)
 
     async def serve(self, plane: SessionPlane, on_status: Callable[[], None]) -> WorkerEnd:
@@ -173,7 +173,7 @@ class WorkerLife:
 
     def _plan_limits(self) -> WorkerLimits:
         model, figures = self._model, self._hardware.figures()
-        need = ShardNeed(model.weights_bytes, model.kv_bytes_per_cell, model.context_length)
+        need = ShardNeed(model.weights_bytes, model.kv_bytes_per_cell, model.width, model.context_length)
         return plan_limits(need, self._wishes, figures.cores, figures.memory_available_bytes)
 
     def _load_request(self, digest: bytes, limits: WorkerLimits) -> worker_pb2.LoadRequest:

@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from meshnet.errors import WorkerError
 
 DEFAULT_CONTEXT_LENGTH = 4096
-UBATCH_ROWS = 128
+# As llama.cpp's own default, and part of a route's exact class.
+UBATCH_ROWS = 512
 
 # Left to the rest of the machine: the larger of a fixed amount and a part of all memory.
 SYSTEM_HEADROOM_BYTES = 512 * 1024 * 1024
 SYSTEM_HEADROOM_PART = 0.05
 
-# Measured on the pinned tree: 102 MiB for a small model at ubatch 512; the graph's buffers grow with width, not depth.
-COMPUTE_BYTES = 160 * 1024 * 1024
+# A graph's buffers grow with rows and width, not with depth: about so many f32 rows of the hidden width at once, beside
+# a fixed part. Fitted to the pinned tree: 102 MiB measured at width 576 and 512 rows, 117 MiB by this rule.
+COMPUTE_BASE_BYTES = 64 * 1024 * 1024
+COMPUTE_WIDTHS = 48
+F32_BYTES = 4
 
 MIB = 1024 * 1024
 
@@ -30,12 +34,19 @@ class ShardNeed:
     Attributes:
         weights_bytes: of the owned tensors.
         kv_bytes_per_cell: of all owned layers, for one position.
+        width: elements of a hidden row.
         model_context_length: positions the model was trained for.
     """
 
     weights_bytes: int
     kv_bytes_per_cell: int
+    width: int
     model_context_length: int
+
+    @property
+    def compute_bytes(self) -> int:
+        """What the graph's buffers take, estimated."""
+        return COMPUTE_BASE_BYTES + UBATCH_ROWS * self.width * F32_BYTES * COMPUTE_WIDTHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +112,7 @@ def _headroom_bytes(memory_bytes: int) -> int:
 
 
 def _cells_that_fit(need: ShardNeed, memory_bytes: int) -> int:
-    left_bytes = memory_bytes - _headroom_bytes(memory_bytes) - need.weights_bytes - COMPUTE_BYTES
+    left_bytes = memory_bytes - _headroom_bytes(memory_bytes) - need.weights_bytes - need.compute_bytes
     return max(0, left_bytes) // max(1, need.kv_bytes_per_cell)
 
 
@@ -110,7 +121,7 @@ def _not_enough(need: ShardNeed, cells: int, memory_bytes: int) -> WorkerError:
     parts = {
         "weights": need.weights_bytes,
         f"KV of {cells} positions": kv_bytes,
-        "compute buffers": COMPUTE_BYTES,
+        "compute buffers": need.compute_bytes,
         "left to the system": _headroom_bytes(memory_bytes),
     }
     listed = ", ".join(f"{name} {size / MIB:.0f} MiB" for name, size in parts.items())

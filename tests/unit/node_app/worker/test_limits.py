@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from meshnet.errors import WorkerError
-from node_app.worker.limits import COMPUTE_BYTES, SYSTEM_HEADROOM_BYTES, ShardNeed, Wishes, plan_limits
+from node_app.worker.limits import SYSTEM_HEADROOM_BYTES, ShardNeed, Wishes, plan_limits
 
 MIB = 1024 * 1024
-NEED = ShardNeed(weights_bytes=100 * MIB, kv_bytes_per_cell=16 * 1024, model_context_length=8192)
+NEED = ShardNeed(weights_bytes=100 * MIB, kv_bytes_per_cell=16 * 1024, width=576, model_context_length=8192)
 WISHES = Wishes(threads=None, context_length=None, max_sessions=8)
-FIXED_BYTES = NEED.weights_bytes + COMPUTE_BYTES + SYSTEM_HEADROOM_BYTES
+FIXED_BYTES = NEED.weights_bytes + NEED.compute_bytes + SYSTEM_HEADROOM_BYTES
 
 
 def test_plenty_of_memory_gives_every_session_its_whole_context() -> None:
@@ -44,6 +44,10 @@ def test_running_threads_never_exceed_the_cores(asked: int | None, cores: int, t
     assert plan_limits(NEED, Wishes(asked, None, 1), cores, None).threads == threads
 
 
+def test_the_estimate_of_buffers_holds_what_was_measured() -> None:
+    assert 102 * MIB < NEED.compute_bytes < 2 * 102 * MIB
+
+
 def test_a_model_without_kv_needs_none() -> None:
-    fake = ShardNeed(weights_bytes=0, kv_bytes_per_cell=0, model_context_length=1024)
+    fake = ShardNeed(weights_bytes=0, kv_bytes_per_cell=0, width=16, model_context_length=1024)
     assert plan_limits(fake, WISHES, cores=1, memory_bytes=1024 * MIB).context_length == 1024
