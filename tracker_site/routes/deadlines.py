@@ -25,6 +25,7 @@ class RouteDeadlines:
     """Limits in seconds.
 
     Attributes:
+        relay_s: until the connection to the relay stands.
         open_s: from asking to every stage's answer, for one attempt.
         step_min_s: a step's deadline is never shorter than this,
         step_max_s: nor longer than this.
@@ -35,6 +36,7 @@ class RouteDeadlines:
         ack_delay_s: a token is acknowledged at most this long after its reader took it.
     """
 
+    relay_s: float = 3.0
     open_s: float = 5.0
     step_min_s: float = 8.0
     step_max_s: float = 40.0

@@ -168,7 +168,7 @@ class DrivenRoute:
             case io.PlanRoute(excluded):
                 self._start(self._plan(excluded))
             case io.OpenAttempt(terms):
-                self._start(self._bind(terms))
+                self._bind(terms)
                 for stage in range(terms.n_stages):
                     self._start(self._open_stage(terms, stage))
             case io.SendFrame():
@@ -200,22 +200,24 @@ class DrivenRoute:
             is_exact=self._request.is_exact,
             excluded_node_ids=excluded,
         )
-        offers = await self._parts.nodes.offers(self._request.artifact_digest)
         try:
+            # Without the relay no route can work: nothing is opened, and the reason is plain.
+            await self._parts.link.ready(self._parts.deadlines.relay_s)
+            offers = await self._parts.nodes.offers(self._request.artifact_digest)
             plan = plan_route([self._parts.with_load(offer) for offer in offers], need)
         except RouteError as error:
             self._give(io.PlanFailed(error))
         else:
             self._give(io.Planned(plan))
 
-    async def _bind(self, terms: RouteTerms) -> None:
+    def _bind(self, terms: RouteTerms) -> None:
         link = self._parts.link
+        ticket = self._ticket(terms, GATEWAY_STAGE, link.public_key)
         try:
-            await link.ready(terms.deadlines.open_s)
-            ticket = self._ticket(terms, GATEWAY_STAGE, link.public_key)
             link.bind(terms.key, ticket, partial(self._hear_relay, terms.key))
         except RouteError as error:
-            self._give(io.RelayFailed(terms.key.epoch, error.code, error.message))
+            # Not now: the machine is in the middle of giving its actions.
+            self._loop.call_soon(self._give, io.RelayFailed(terms.key.epoch, error.code, error.message))
 
     def _hear_relay(self, key: SessionKey, event: MemberEvent) -> None:
         for given in read_relay_event(key, event):

@@ -199,8 +199,13 @@ class RouteMachine:
         self._actions.extend(io.SendFrame(frame) for frame in attempt.chunks())
 
     def _expect_more(self, attempt: Attempt, now_s: float) -> None:
-        """Something came; the next must come within what every stage may take for one frame, one after the other."""
+        """Something came; the next must come within what every stage may take for one frame, one after the other.
+
+        A tail that waits for its reader has the grace as well: it is the one to end the session then.
+        """
         self._due_s = now_s + attempt.terms.step_s * attempt.terms.n_stages + self._deadlines.margin_s
+        if attempt.tokens is not None and attempt.tokens.is_tail_waiting:
+            self._due_s += self._deadlines.grace_s
 
     def _take_message(self, attempt: Attempt, sender: int, message: EdgeMessage, now_s: float) -> None:
         match message.body:
@@ -227,6 +232,7 @@ class RouteMachine:
     def _send_ack(self, attempt: Attempt, now_s: float) -> None:
         ack = None if attempt.tokens is None else attempt.tokens.take_ack(now_s)
         if ack is not None:
+            self._expect_more(attempt, now_s)
             tail = attempt.terms.tail
             self._actions.append(io.SendMessage(tail, attempt.message(tail, ack)))
 

@@ -53,6 +53,11 @@ class TokenBook:
         """Whether the last token has come."""
         return self._receiver.is_finished
 
+    @property
+    def is_tail_waiting(self) -> bool:
+        """Whether the tail may not go on before the next acknowledgement."""
+        return self._receiver.next_index > self._acknowledged + TOKEN_ACK_WINDOW
+
     def receive(self, event: TokenEvent) -> TokenReceived | None:
         """Check an event; None for a repeat.
 
