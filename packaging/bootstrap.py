@@ -9,6 +9,7 @@ call return at once. Exit status 2 with one line on stderr when something must b
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -22,6 +23,17 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 VENV_PYTHON = ROOT / ".venv/bin/python"
 CONSTRAINTS = ROOT / "packaging/constraints.txt"
+INPUTS = tuple(
+    ROOT / name
+    for name in (
+        "native/provenance.json",
+        "packaging/bootstrap.py",
+        "packaging/demo_model.json",
+        "packaging/demo_model.py",
+        "packaging/system_packages.py",
+        "shared/meshnet/__init__.py",
+    )
+)
 STAMP = BUILD / "bootstrap.stamp"
 MINIMUM_PYTHON = (3, 11)
 EXTRAS = "site,node,dev"
@@ -32,16 +44,14 @@ _EXIT_PREREQUISITE = 2
 
 
 def _inputs_digest() -> str:
-    digest = hashlib.sha256(f"{sys.version} {ROOT} {os.geteuid() == 0}".encode())
-    manifests = sorted((ROOT / "packaging").glob("*.json"))
-    files = [
-        *manifests,
-        ROOT / "pyproject.toml",
-        ROOT / "native/provenance.json",
-        ROOT / "shared/meshnet/__init__.py",
-        CONSTRAINTS,
-    ]
-    for path in [*files, *sorted((ROOT / "packaging").glob("*.py"))]:
+    """Digest what decides the set-up: only those tables of pyproject, so that a new lint rule installs nothing."""
+    import tomllib  # noqa: PLC0415 - newer than the Pythons that must still be told they are too old
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    tables = [project["build-system"], project["project"], project["tool"]["hatch"]]
+    machine = [sys.version, str(ROOT), os.geteuid() == 0]
+    digest = hashlib.sha256(json.dumps([machine, tables], sort_keys=True).encode())
+    for path in [*INPUTS, CONSTRAINTS]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

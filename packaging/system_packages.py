@@ -19,6 +19,7 @@ LIBRARY_PACKAGES = (
     "libgrpc++-dev",
     "libgtest-dev",
     "libprotobuf-dev",
+    "libssl-dev",
     "nlohmann-json3-dev",
     "protobuf-compiler",
     "protobuf-compiler-grpc",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -19,6 +20,16 @@ NATIVE_BIN = ROOT / "build/native/cpu/bin"
 # The bindings read this when they are imported; they come without a library of their own.
 if (NATIVE_BIN / "libllama.so").exists():
     os.environ.setdefault("LLAMA_CPP_LIB_PATH", str(NATIVE_BIN))
+
+# No verdict of a property test may depend on how busy the machine is; CI draws the same examples every time.
+settings.register_profile(
+    "meshnet",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+    print_blob=True,
+)
+settings.load_profile("meshnet")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
