@@ -20,8 +20,9 @@ if(EXISTS "${MESHNET_PREFIX}/usr")
   list(JOIN prefix_folders ":" MESHNET_PREFIX_LIBRARY_PATH)
 endif()
 
-# ssl and crypto: the same libraries that gRPC uses, for the worker's certificate and digests.
-foreach(name grpc++ grpc gpr protobuf ssl crypto)
+# absl_synchronization: gRPC headers use its mutex inline. ssl and crypto: the libraries that gRPC uses, for the worker's
+# certificate and digests.
+foreach(name grpc++ grpc gpr protobuf absl_synchronization ssl crypto)
   find_library(MESHNET_LIBRARY_${name} ${name} REQUIRED)
   target_link_libraries(meshnet_dependencies INTERFACE "${MESHNET_LIBRARY_${name}}")
 endforeach()

@@ -7,17 +7,34 @@
 
 namespace meshnet {
 
-enum class Command { kHelp, kVersion, kListDevices, kInvalid };
+enum class Command { kHelp, kVersion, kListDevices, kServe, kInvalid };
+
+// What serving needs.
+struct ServeOptions {
+  std::string socket_path;
+  int parent_pid = 0;       // 0: not tied to a parent
+  std::string link_listen;  // host:port; empty: no peer listener
+  bool allow_probe = false;
+  bool insecure_loopback = false;
+};
 
 struct CommandLine {
   Command command = Command::kInvalid;
-  std::string error;  // Set for kInvalid only: one line for the terminal.
+  std::string error;   // Set for kInvalid only: one line for the terminal.
+  ServeOptions serve;  // kServe only
 };
 
 inline constexpr char kUsage[] =
     "usage: meshnet-worker --version | --list-devices | --help\n"
-    "  --version       versions and exact-class fields of this build, as JSON\n"
-    "  --list-devices  compute devices with their memory, as JSON\n";
+    "       meshnet-worker --socket PATH [--parent-pid PID] [--link-listen HOST:PORT] [--allow-probe]\n"
+    "                      [--insecure-loopback]\n"
+    "  --version            versions and exact-class fields of this build, as JSON\n"
+    "  --list-devices       compute devices with their memory, as JSON\n"
+    "  --socket PATH        serve the agent on this Unix socket; its folder should be private\n"
+    "  --parent-pid PID     end when this process, our parent, has ended\n"
+    "  --link-listen ADDR   accept other workers here; port 0 takes a free one\n"
+    "  --allow-probe        let Probe take and give tensors (tests)\n"
+    "  --insecure-loopback  plaintext links between workers, on loopback only (tests)\n";
 
 // Reads the arguments after the program's name. Never throws on user input.
 CommandLine ParseCommandLine(const std::vector<std::string>& arguments);

@@ -1,41 +1,362 @@
 #include "llama_engine.h"
 
-#include <ggml-backend.h>
+#include <ggml-cpu.h>
+#include <llama.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "exact_class.h"
+#include "llama_artifact.h"
+#include "protocol_limits.h"
+#include "tensor_codec.h"
 
 namespace meshnet {
 namespace {
 
-// `enum`: a function of the same name hides the type.
-const char* TypeName(enum ggml_backend_dev_type type) {
-  switch (type) {
-    case GGML_BACKEND_DEVICE_TYPE_CPU:
-      return "cpu";
-    case GGML_BACKEND_DEVICE_TYPE_GPU:
-      return "gpu";
-    case GGML_BACKEND_DEVICE_TYPE_IGPU:
-      return "integrated-gpu";
-    case GGML_BACKEND_DEVICE_TYPE_ACCEL:
-      return "accelerator";
-    case GGML_BACKEND_DEVICE_TYPE_META:
-      return "meta";
+constexpr std::uint32_t kDefaultContextLength = 2048;
+constexpr std::uint32_t kDefaultSessions = 4;
+constexpr std::uint32_t kDefaultUbatchRows = 512;
+// A prompt chunk may have this many rows whatever the graph's size: llama.cpp cuts it.
+constexpr std::uint32_t kMinBatchRows = 512;
+// Rows with logits a step; the output buffer is rows x vocabulary floats.
+constexpr std::uint32_t kMinOutputRows = 64;
+constexpr std::uint32_t kMaxSessions = 64;  // LLAMA_MAX_SEQ is larger; cells are the real limit
+constexpr std::uint32_t kMaxThreads = 256;
+
+struct Free {
+  void operator()(llama_model* model) const { llama_model_free(model); }
+  void operator()(llama_context* context) const { llama_free(context); }
+  void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
+};
+template <typename T>
+using Owned = std::unique_ptr<T, Free>;
+
+void StartBackend() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llama_backend_init();
+    // Errors only: a healthy load prints hundreds of lines.
+    llama_log_set(
+        [](enum ggml_log_level level, const char* text, void* /*data*/) {
+          if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
+        },
+        nullptr);
+  });
+}
+
+std::uint32_t OrDefault(std::uint32_t value, std::uint32_t fallback) { return value == 0 ? fallback : value; }
+
+Result<LoadPlan> Complete(LoadPlan plan, const LlamaArtifact& artifact) {
+  plan.layers.layer_end = OrDefault(plan.layers.layer_end, artifact.n_layers);
+  if (plan.layers.layer_begin >= plan.layers.layer_end || plan.layers.layer_end > artifact.n_layers) {
+    return Status(Code::kLayersOutOfRange, "layers outside the model's 0:" + std::to_string(artifact.n_layers));
   }
-  return "unknown";
+  if (plan.layers != LayerSpan{0, artifact.n_layers}) {
+    return Status(Code::kLayersOutOfRange, "this build loads whole models only");
+  }
+  plan.context_length = OrDefault(plan.context_length, std::min(kDefaultContextLength, artifact.context_length));
+  plan.max_sessions = OrDefault(plan.max_sessions, kDefaultSessions);
+  plan.ubatch_rows = OrDefault(plan.ubatch_rows, kDefaultUbatchRows);
+  plan.threads = OrDefault(plan.threads, std::max(1u, std::thread::hardware_concurrency()));
+  if (plan.context_length > artifact.context_length) {
+    return Status(Code::kInvalidArgument,
+                  "a context longer than the model's " + std::to_string(artifact.context_length));
+  }
+  // Cells belong to sequences: fewer cells in all are fewer sequences.
+  if (plan.kv_cells > 0) plan.max_sessions = std::min(plan.max_sessions, plan.kv_cells / plan.context_length);
+  if (plan.max_sessions < 1 || plan.max_sessions > kMaxSessions || plan.threads > kMaxThreads ||
+      plan.ubatch_rows > kMaxRows) {
+    return Status(Code::kInvalidArgument, "sessions, cells, threads or ubatch out of range");
+  }
+  return plan;
+}
+
+llama_context_params ContextParams(const LoadPlan& plan) {
+  llama_context_params params = llama_context_default_params();
+  params.n_ctx = plan.context_length * plan.max_sessions;
+  params.n_seq_max = plan.max_sessions;
+  params.kv_unified = false;
+  params.n_ubatch = plan.ubatch_rows;
+  params.n_batch = std::max({plan.ubatch_rows, kMinBatchRows, plan.max_sessions});
+  params.n_outputs_max = std::max(plan.max_sessions, kMinOutputRows);
+  params.n_threads = static_cast<std::int32_t>(plan.threads);
+  params.n_threads_batch = params.n_threads;
+  params.flash_attn_type = plan.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.no_perf = true;
+  return params;
+}
+
+void FillExactClass(const LoadPlan& plan, v1::ExactClass* exact) {
+  const ExactClass build = BuildExactClass();
+  exact->set_pin(build.pin + ":" + build.patched_tree);
+  exact->set_backend(build.backend);
+  exact->set_repack(build.repack);
+  exact->set_flash_attention(plan.flash_attention);
+  exact->set_kv_type_k(build.kv_type_k);
+  exact->set_kv_type_v(build.kv_type_v);
+  exact->set_ubatch(plan.ubatch_rows);
+  exact->set_cpu_features(build.instruction_sets);
+}
+
+ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const llama_model* model,
+                   const llama_context* context) {
+  ShardFacts facts;
+  v1::BoundaryContract& contract = facts.contract;
+  contract.mutable_layers()->set_layer_begin(plan.layers.layer_begin);
+  contract.mutable_layers()->set_layer_end(plan.layers.layer_end);
+  contract.set_n_layers(artifact.n_layers);
+  contract.set_architecture(artifact.architecture);
+  contract.set_vocab_size(static_cast<std::uint32_t>(llama_vocab_n_tokens(llama_model_get_vocab(model))));
+  contract.set_context_length(plan.context_length);
+  contract.set_needs_token_ids(plan.layers.layer_begin == 0);
+  if (plan.layers.layer_begin > 0) facts.input_width = artifact.embedding_width;
+  if (plan.layers.layer_end < artifact.n_layers) facts.output_width = artifact.embedding_width;
+  if (!facts.is_head()) AddHiddenSpec(facts.input_width, contract.mutable_inputs());
+  if (!facts.is_tail()) AddHiddenSpec(facts.output_width, contract.mutable_outputs());
+  // The context-size class picks rope factors; the rest of the rope settings is the artifact's own.
+  contract.set_contract_digest(ContractDigest(plan, contract, "n_ctx_seq=" + std::to_string(llama_n_ctx_seq(context))));
+  FillExactClass(plan, contract.mutable_exact_class());
+  facts.max_sequences = llama_n_seq_max(context);
+  facts.kv_cells = facts.max_sequences * plan.context_length;
+  facts.max_step_rows = llama_n_batch(context);
+  facts.batch_rows = llama_n_ubatch(context);
+  // With cells per sequence, llama.cpp cuts a mixed batch into parts of equal lengths: a chunk's shape would depend on
+  // who shares its step.
+  facts.mixes_phases = false;
+  facts.weights_bytes = llama_model_size(model);
+  const std::uint64_t heads = std::max(1u, artifact.n_heads);
+  const std::uint64_t kv_width = std::uint64_t{artifact.embedding_width} / heads * artifact.n_kv_heads;
+  constexpr std::uint64_t kBytesOfKeyAndValue = 2 * 2;  // f16 each
+  facts.kv_bytes = kv_width * kBytesOfKeyAndValue * (plan.layers.layer_end - plan.layers.layer_begin) *
+                   llama_n_ctx_seq(context) * facts.max_sequences;
+  return facts;
+}
+
+class LlamaEngine : public ShardEngine {
+ public:
+  LlamaEngine(Owned<llama_model> model, Owned<llama_context> context, Owned<ggml_threadpool> pool, ShardFacts facts,
+              std::uint32_t max_output_rows)
+      : facts_(std::move(facts)),
+        max_output_rows_(max_output_rows),
+        model_(std::move(model)),
+        pool_(std::move(pool)),
+        context_(std::move(context)),
+        memory_(llama_get_memory(context_.get())),
+        sequences_(facts_.max_sequences) {
+    llama_attach_threadpool(context_.get(), pool_.get(), pool_.get());
+  }
+
+  ~LlamaEngine() override { llama_detach_threadpool(context_.get()); }
+
+  const ShardFacts& facts() const override { return facts_; }
+  Status Open(SequenceId sequence) override;
+  Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) override;
+  Status Rewind(SequenceId sequence, std::uint64_t length) override;
+  void Close(SequenceId sequence) override;
+  std::uint64_t Length(SequenceId sequence) const override { return IsOpen(sequence) ? At(sequence).length : 0; }
+  bool IsUsable(SequenceId sequence) const override { return InRange(sequence) && !At(sequence).is_poisoned; }
+
+ private:
+  struct Sequence {
+    bool is_open = false;
+    bool is_poisoned = false;  // its cells may hold NaN: not used again until the memory is cleared
+    std::uint64_t length = 0;
+  };
+
+  bool InRange(SequenceId sequence) const {
+    return sequence >= 0 && static_cast<std::size_t>(sequence) < sequences_.size();
+  }
+  bool IsOpen(SequenceId sequence) const { return InRange(sequence) && At(sequence).is_open; }
+  const Sequence& At(SequenceId sequence) const { return sequences_[static_cast<std::size_t>(sequence)]; }
+  Sequence& At(SequenceId sequence) { return sequences_[static_cast<std::size_t>(sequence)]; }
+  Status Check(const StepSlice& slice) const;
+  void AddRows(const StepSlice& slice);
+  Status Decode();
+  void ReadOutputs(std::span<const StepSlice> slices, std::vector<StepResult>* results);
+  void ClearWhenDrained();
+
+  const ShardFacts facts_;
+  const std::uint32_t max_output_rows_;
+  const Owned<llama_model> model_;  // outlives the context, as does the pool
+  const Owned<ggml_threadpool> pool_;
+  const Owned<llama_context> context_;
+  const llama_memory_t memory_;
+  std::vector<Sequence> sequences_;
+  // One batch, [rows] each.
+  std::vector<llama_token> tokens_;
+  std::vector<llama_pos> positions_;
+  std::vector<std::int32_t> sequence_counts_;
+  std::vector<llama_seq_id> sequence_ids_;
+  std::vector<llama_seq_id*> sequence_pointers_;
+  std::vector<std::int8_t> wants_logits_;
+};
+
+Status LlamaEngine::Open(SequenceId sequence) {
+  if (!InRange(sequence)) return {Code::kTooManySessions, "a sequence out of range"};
+  if (IsOpen(sequence)) return {Code::kSessionExists, "the sequence is open"};
+  if (!IsUsable(sequence)) return {Code::kNotReady, "the sequence's cells are quarantined"};
+  At(sequence) = {.is_open = true};
+  return Status::Ok();
+}
+
+Status LlamaEngine::Check(const StepSlice& slice) const {
+  if (!IsOpen(slice.sequence)) return {Code::kUnknownSession, "the sequence is not open"};
+  return CheckSlice(facts_, Length(slice.sequence), slice);
+}
+
+Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
+  results->assign(slices.size(), {});
+  std::size_t rows = 0;
+  std::size_t outputs = 0;
+  for (const StepSlice& slice : slices) {
+    rows += slice.rows;
+    outputs += slice.logits_rows.size();
+  }
+  if (rows > facts_.max_step_rows || outputs > max_output_rows_) {
+    return {Code::kMessageTooLarge, "more rows or outputs than a step takes"};
+  }
+  tokens_.clear();
+  positions_.clear();
+  sequence_ids_.clear();
+  wants_logits_.clear();
+  std::vector<bool> is_stepped(sequences_.size(), false);
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    Status status = Check(slices[i]);
+    if (status.ok() && is_stepped[static_cast<std::size_t>(slices[i].sequence)]) {
+      status = {Code::kWrongPosition, "a sequence twice in one step"};
+    }
+    if (status.ok()) {
+      is_stepped[static_cast<std::size_t>(slices[i].sequence)] = true;
+      AddRows(slices[i]);
+    }
+    (*results)[i].status = std::move(status);
+  }
+  if (tokens_.empty()) return Status::Ok();
+  const Status status = Decode();
+  if (!status.ok()) return status;
+  ReadOutputs(slices, results);
+  return Status::Ok();
+}
+
+void LlamaEngine::AddRows(const StepSlice& slice) {
+  auto wanted = slice.logits_rows.begin();
+  for (std::uint32_t row = 0; row < slice.rows; ++row) {
+    const bool wants = facts_.is_tail() && wanted != slice.logits_rows.end() && *wanted == row;
+    if (wants) ++wanted;
+    tokens_.push_back(static_cast<llama_token>(slice.token_ids[row]));
+    positions_.push_back(static_cast<llama_pos>(slice.position + row));
+    sequence_ids_.push_back(slice.sequence);
+    wants_logits_.push_back(wants ? 1 : 0);
+  }
+}
+
+Status LlamaEngine::Decode() {
+  sequence_counts_.assign(tokens_.size(), 1);
+  sequence_pointers_.resize(tokens_.size());
+  for (std::size_t i = 0; i < tokens_.size(); ++i) sequence_pointers_[i] = &sequence_ids_[i];
+  llama_batch batch{};
+  batch.n_tokens = static_cast<std::int32_t>(tokens_.size());
+  batch.token = tokens_.data();
+  batch.pos = positions_.data();
+  batch.n_seq_id = sequence_counts_.data();
+  batch.seq_id = sequence_pointers_.data();
+  batch.logits = wants_logits_.data();
+  const std::int32_t code = llama_decode(context_.get(), batch);
+  if (code == 0) return Status::Ok();
+  return {Code::kEngineFailed, "llama_decode gave " + std::to_string(code)};
+}
+
+void LlamaEngine::ReadOutputs(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
+  const std::size_t vocabulary = facts_.contract.vocab_size();
+  // Outputs lie in batch order, those of one slice together.
+  const bool has_outputs =
+      std::any_of(wants_logits_.begin(), wants_logits_.end(), [](auto wants) { return wants != 0; });
+  const float* logits = has_outputs ? llama_get_logits(context_.get()) : nullptr;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    StepResult& result = (*results)[i];
+    if (!result.status.ok()) continue;
+    Sequence& sequence = At(slices[i].sequence);
+    sequence.length += slices[i].rows;
+    if (!facts_.is_tail() || slices[i].logits_rows.empty()) continue;
+    result.logits = {logits, slices[i].logits_rows.size() * vocabulary};
+    logits += result.logits.size();
+    if (AllFinite(result.logits)) continue;
+    sequence.is_poisoned = true;
+    result = {Status(Code::kNotFinite, "the model gave a logit that is not finite"), {}, {}};
+  }
+}
+
+Status LlamaEngine::Rewind(SequenceId sequence, std::uint64_t length) {
+  if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
+  if (length > At(sequence).length) return {Code::kWrongPosition, "a rewind beyond the sequence's length"};
+  if (length == At(sequence).length) return Status::Ok();
+  if (!llama_memory_seq_rm(memory_, sequence, static_cast<llama_pos>(length), -1)) {
+    return {Code::kEngineFailed, "this model's memory cannot be rewound there"};
+  }
+  At(sequence).length = length;
+  return Status::Ok();
+}
+
+void LlamaEngine::Close(SequenceId sequence) {
+  if (!IsOpen(sequence)) return;
+  llama_memory_seq_rm(memory_, sequence, -1, -1);
+  At(sequence).is_open = false;
+  At(sequence).length = 0;
+  ClearWhenDrained();
+}
+
+// Freed cells keep their contents, and a NaN in them would reach the next user's attention. They can be zeroed only all
+// at once, so quarantined sequences wait until nobody has rows.
+void LlamaEngine::ClearWhenDrained() {
+  const auto is_open = [](const Sequence& sequence) { return sequence.is_open; };
+  const auto is_poisoned = [](const Sequence& sequence) { return sequence.is_poisoned; };
+  if (std::any_of(sequences_.begin(), sequences_.end(), is_open)) return;
+  if (std::none_of(sequences_.begin(), sequences_.end(), is_poisoned)) return;
+  llama_memory_clear(memory_, true);
+  for (Sequence& sequence : sequences_) sequence.is_poisoned = false;
+}
+
+Owned<llama_model> LoadModel(const LoadPlan& plan, const LoadObserver& observer, bool* gave_up) {
+  struct Progress {
+    const LoadObserver& observer;
+    bool* gave_up;
+  } progress{observer, gave_up};
+  llama_model_params params = llama_model_default_params();
+  params.n_gpu_layers = 0;
+  params.progress_callback_user_data = &progress;
+  params.progress_callback = [](float fraction, void* data) {
+    const Progress* p = static_cast<const Progress*>(data);
+    const bool goes_on = p->observer(fraction);
+    *p->gave_up = !goes_on;
+    return goes_on;
+  };
+  return Owned<llama_model>(llama_model_load_from_file(plan.gguf_path.c_str(), params));
 }
 
 }  // namespace
 
-std::vector<Device> ListLlamaDevices() {
-  ggml_backend_load_all();
-  std::vector<Device> devices;
-  for (std::size_t index = 0; index < ggml_backend_dev_count(); ++index) {
-    ggml_backend_dev_t handle = ggml_backend_dev_get(index);
-    std::size_t free_bytes = 0;
-    std::size_t total_bytes = 0;
-    ggml_backend_dev_memory(handle, &free_bytes, &total_bytes);
-    devices.push_back({ggml_backend_dev_name(handle), ggml_backend_dev_description(handle),
-                       TypeName(ggml_backend_dev_type(handle)), free_bytes, total_bytes});
-  }
-  return devices;
+Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer) {
+  StartBackend();
+  const Result<LlamaArtifact> artifact = InspectArtifact(plan.gguf_path);
+  if (!artifact.ok()) return artifact.status();
+  const Result<LoadPlan> complete = Complete(plan, artifact.value());
+  if (!complete.ok()) return complete.status();
+  bool gave_up = false;
+  Owned<llama_model> model = LoadModel(complete.value(), observer, &gave_up);
+  if (gave_up) return Status(Code::kCancelled, "loading was given up");
+  if (model == nullptr) return Status(Code::kLoadFailed, "llama.cpp could not load the file");
+  const llama_context_params params = ContextParams(complete.value());
+  Owned<llama_context> context(llama_init_from_model(model.get(), params));
+  if (context == nullptr) return Status(Code::kLoadFailed, "no memory for the context");
+  ggml_threadpool_params pool_params = ggml_threadpool_params_default(params.n_threads);
+  pool_params.poll = 0;  // spinning threads starve the other workers and the machine's owner
+  Owned<ggml_threadpool> pool(ggml_threadpool_new(&pool_params));
+  if (pool == nullptr) return Status(Code::kLoadFailed, "no threads for the engine");
+  ShardFacts facts = FactsOf(complete.value(), artifact.value(), model.get(), context.get());
+  return std::unique_ptr<ShardEngine>(std::make_unique<LlamaEngine>(
+      std::move(model), std::move(context), std::move(pool), std::move(facts), params.n_outputs_max));
 }
 
 }  // namespace meshnet

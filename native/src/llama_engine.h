@@ -1,15 +1,19 @@
 // The engine on llama.cpp. llama_*.cpp are the only files that include llama.h and ggml headers.
+//
+// llama.cpp aborts the process on a bad row count, sequence id or position: everything is checked before it is called.
+// KV cells are per sequence (not unified), so that one session's rows never reach another's attention.
 #ifndef MESHNET_LLAMA_ENGINE_H_
 #define MESHNET_LLAMA_ENGINE_H_
 
-#include <vector>
+#include <memory>
 
-#include "device.h"
+#include "shard_engine.h"
 
 namespace meshnet {
 
-// Asks ggml for its devices, in its order. Call from one thread: backends register on first use.
-std::vector<Device> ListLlamaDevices();
+// Loads the plan's layers of a GGUF file. kFileMissing, kNotGguf, kTruncated, kUnsupportedArchitecture,
+// kLayersOutOfRange, kInvalidArgument, kCancelled (by the observer), kLoadFailed. Any thread; blocks for the load.
+Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer);
 
 }  // namespace meshnet
 

@@ -1,11 +1,15 @@
-// meshnet-worker: composition root. Exit status: 0 done, 2 wrong command line.
+// meshnet-worker: composition root. Exit status: 0 done, 1 cannot serve, 2 wrong command line.
+#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "command_line.h"
+#include "fake_engine.h"
 #include "report.h"
+#include "serve.h"
 #if MESHNET_WITH_LLAMA
+#include "llama_devices.h"
 #include "llama_engine.h"
 #endif
 
@@ -13,19 +17,31 @@ namespace {
 
 constexpr int kExitUsage = 2;
 
-int ListDevices() {
+std::string Devices() {
 #if MESHNET_WITH_LLAMA
-  std::cout << meshnet::DeviceReport(meshnet::ListLlamaDevices());
+  return meshnet::DeviceReport(meshnet::ListLlamaDevices());
 #else
   // The arithmetic of FakeEngine runs on no device.
-  std::cout << meshnet::DeviceReport({});
+  return meshnet::DeviceReport({});
 #endif
-  return 0;
+}
+
+int Serve(const meshnet::ServeOptions& options) {
+  meshnet::ServiceOptions service;
+  service.version_json = meshnet::VersionReport();
+  service.devices_json = Devices();
+  service.load_fake = meshnet::FakeEngine::Load;
+#if MESHNET_WITH_LLAMA
+  service.load_llama = meshnet::LoadLlamaEngine;
+#endif
+  return meshnet::Serve(options, std::move(service));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  // ggml would start a debugger on abort. Set before any thread reads the environment.
+  setenv("GGML_NO_BACKTRACE", "1", 1);
   const meshnet::CommandLine line = meshnet::ParseCommandLine(std::vector<std::string>(argv + 1, argv + argc));
   switch (line.command) {
     case meshnet::Command::kHelp:
@@ -35,7 +51,10 @@ int main(int argc, char** argv) {
       std::cout << meshnet::VersionReport();
       return 0;
     case meshnet::Command::kListDevices:
-      return ListDevices();
+      std::cout << Devices();
+      return 0;
+    case meshnet::Command::kServe:
+      return Serve(line.serve);
     case meshnet::Command::kInvalid:
       break;
   }

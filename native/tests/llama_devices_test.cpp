@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "llama_devices.h"
 
-#include "llama_engine.h"
+#include <gtest/gtest.h>
 
 namespace meshnet {
 namespace {

@@ -1,0 +1,132 @@
+#include "llama_artifact.h"
+
+#include <gguf.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+namespace meshnet {
+namespace {
+
+constexpr std::array kArchitectures = {"llama", "qwen2", "qwen3"};
+constexpr std::uint32_t kMaxParts = 1000;
+
+struct Free {
+  void operator()(gguf_context* context) const { gguf_free(context); }
+};
+using Header = std::unique_ptr<gguf_context, Free>;
+
+std::optional<std::uint64_t> FindNumber(const gguf_context* header, const std::string& key) {
+  const std::int64_t id = gguf_find_key(header, key.c_str());
+  if (id < 0) return std::nullopt;
+  switch (gguf_get_kv_type(header, id)) {
+    case GGUF_TYPE_UINT16:
+      return gguf_get_val_u16(header, id);
+    case GGUF_TYPE_UINT32:
+      return gguf_get_val_u32(header, id);
+    case GGUF_TYPE_UINT64:
+      return gguf_get_val_u64(header, id);
+    case GGUF_TYPE_INT32:
+      return static_cast<std::uint64_t>(gguf_get_val_i32(header, id));
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string FindString(const gguf_context* header, const char* key) {
+  const std::int64_t id = gguf_find_key(header, key);
+  if (id < 0 || gguf_get_kv_type(header, id) != GGUF_TYPE_STRING) return {};
+  return gguf_get_val_str(header, id);
+}
+
+Result<Header> ReadHeader(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return Status(Code::kFileMissing, "no such file: " + path);
+  std::array<char, 4> magic{};
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(magic.data(), magic.size()) || std::string_view(magic.data(), magic.size()) != GGUF_MAGIC) {
+    return Status(Code::kNotGguf, "the file does not begin as GGUF");
+  }
+  Header header(gguf_init_from_file(path.c_str(), {/*no_alloc=*/true, /*ctx=*/nullptr}));
+  if (header == nullptr) return Status(Code::kTruncated, "the GGUF header is cut off or damaged");
+  return header;
+}
+
+// Every tensor must lie inside the file: llama.cpp maps it and would fault on a shorter one.
+Status CheckExtents(const gguf_context* header, const std::string& path) {
+  std::error_code error;
+  const std::uint64_t file_bytes = std::filesystem::file_size(path, error);
+  if (error) return {Code::kFileMissing, "cannot tell the size of " + path};
+  const std::uint64_t data_offset = gguf_get_data_offset(header);
+  for (std::int64_t i = 0; i < gguf_get_n_tensors(header); ++i) {
+    const std::uint64_t offset = gguf_get_tensor_offset(header, i);
+    const std::uint64_t size = gguf_get_tensor_size(header, i);
+    if (data_offset > file_bytes || offset > file_bytes - data_offset || size > file_bytes - data_offset - offset) {
+      return {Code::kTruncated, "the file ends before its tensors do"};
+    }
+  }
+  return Status::Ok();
+}
+
+// "<name>-00001-of-00003.gguf": the names that llama.cpp expects of parts.
+std::string PartPath(const std::string& first, std::uint32_t part, std::uint32_t count) {
+  std::array<char, 32> from{};
+  std::array<char, 32> to{};
+  std::snprintf(from.data(), from.size(), "-%05u-of-%05u.gguf", 1u, count);
+  std::snprintf(to.data(), to.size(), "-%05u-of-%05u.gguf", part, count);
+  const std::string suffix = from.data();
+  if (first.size() < suffix.size() || !first.ends_with(suffix)) return {};
+  return first.substr(0, first.size() - suffix.size()) + to.data();
+}
+
+Status CheckParts(const std::string& first, std::uint32_t count) {
+  for (std::uint32_t part = 2; part <= count; ++part) {
+    const std::string path = PartPath(first, part, count);
+    if (path.empty()) return {Code::kFileMissing, "a split file is named by its first part"};
+    const Result<Header> header = ReadHeader(path);
+    if (!header.ok()) return header.status();
+    const Status status = CheckExtents(header.value().get(), path);
+    if (!status.ok()) return status;
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+Result<LlamaArtifact> InspectArtifact(const std::string& path) {
+  const Result<Header> read = ReadHeader(path);
+  if (!read.ok()) return read.status();
+  const gguf_context* header = read.value().get();
+  LlamaArtifact artifact;
+  artifact.architecture = FindString(header, "general.architecture");
+  bool is_known = false;
+  for (const char* known : kArchitectures) is_known = is_known || artifact.architecture == known;
+  if (!is_known) {
+    return Status(Code::kUnsupportedArchitecture, "architecture \"" + artifact.architecture.substr(0, 64) +
+                                                      "\" is not served; llama, qwen2 and qwen3 are");
+  }
+  const auto number = [&](const char* suffix, std::uint64_t fallback) {
+    const std::optional<std::uint64_t> value = FindNumber(header, artifact.architecture + suffix);
+    return static_cast<std::uint32_t>(value.value_or(fallback));
+  };
+  artifact.n_layers = number(".block_count", 0);
+  artifact.context_length = number(".context_length", 0);
+  artifact.embedding_width = number(".embedding_length", 0);
+  artifact.n_heads = number(".attention.head_count", 0);
+  artifact.n_kv_heads = number(".attention.head_count_kv", artifact.n_heads);
+  artifact.n_parts = static_cast<std::uint32_t>(FindNumber(header, "split.count").value_or(1));
+  if (artifact.n_layers == 0 || artifact.embedding_width == 0 || artifact.context_length == 0) {
+    return Status(Code::kTruncated, "the GGUF header lacks the model's dimensions");
+  }
+  if (artifact.n_parts < 1 || artifact.n_parts > kMaxParts) return Status(Code::kNotGguf, "a number of parts");
+  Status status = CheckExtents(header, path);
+  if (status.ok()) status = CheckParts(path, artifact.n_parts);
+  if (!status.ok()) return status;
+  return artifact;
+}
+
+}  // namespace meshnet

@@ -1,0 +1,28 @@
+// What a GGUF file says about itself, read before llama.cpp sees it, so that a bad file is a typed error.
+#ifndef MESHNET_LLAMA_ARTIFACT_H_
+#define MESHNET_LLAMA_ARTIFACT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "status.h"
+
+namespace meshnet {
+
+struct LlamaArtifact {
+  std::string architecture;
+  std::uint32_t n_layers = 0;
+  std::uint32_t context_length = 0;  // that the model was trained with
+  std::uint32_t embedding_width = 0;
+  std::uint32_t n_heads = 0;
+  std::uint32_t n_kv_heads = 0;
+  std::uint32_t n_parts = 1;
+};
+
+// Reads the header of the first part and checks that every part holds the tensors that its header names.
+// kFileMissing, kNotGguf, kTruncated, kUnsupportedArchitecture (the architecture is named).
+Result<LlamaArtifact> InspectArtifact(const std::string& path);
+
+}  // namespace meshnet
+
+#endif  // MESHNET_LLAMA_ARTIFACT_H_

@@ -1,0 +1,108 @@
+"""Routes of native workers with FakeEngine, joined through their bridges or directly by links over TLS."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from meshnet.constants import GATEWAY_STAGE
+from meshnet.ids import SessionKey
+from meshnet.v1 import session_pb2, worker_pb2
+from tests.simulators.bridged_route import CALL_TIMEOUT_S, BridgedRoute, Filter
+from tests.simulators.plain_gateway import PlainGateway
+from tests.simulators.route_terms import RouteTerms, spec_for
+from tests.simulators.worker_process import WorkerProgram, running_program
+from tests.vectors.engine_cases import PROMPT
+
+N_LAYERS = 8
+WIDTH = 16
+KEY = SessionKey(bytes(range(16)), 1)
+WORKER = Path(__file__).resolve().parents[3] / "build/native/cpu/bin/meshnet-worker"
+
+# Which end of a seam dials; None: both ends are carried by the bridge.
+Dialler = Callable[[int, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRoute:
+    """A running route; `programs` are its workers, one a stage."""
+
+    route: BridgedRoute
+    programs: list[WorkerProgram]
+
+    async def open_direct(self, terms: RouteTerms, dialler: Dialler = min) -> PlainGateway:
+        """Open on every stage with direct edges between workers; `dialler` picks the end of each that dials."""
+        for stage in range(len(self.programs)):
+            spec = self.direct_spec(terms, stage, dialler)
+            request = worker_pb2.OpenSessionRequest(spec=spec)
+            reply = await self.route.workers[stage].stub.OpenSession(request, timeout=CALL_TIMEOUT_S)
+            assert reply.accepted, (reply.code, reply.message)
+        return PlainGateway(self.route, terms)
+
+    def direct_spec(self, terms: RouteTerms, stage: int, dialler: Dialler = min) -> session_pb2.SessionSpec:
+        """The spec of one stage whose edges to other workers are direct."""
+        spec = spec_for(terms, stage, self.route.contracts)
+        for edge in spec.edges:
+            if GATEWAY_STAGE in {edge.from_stage, edge.to_stage} or edge.from_stage == edge.to_stage:
+                continue
+            peer = self.programs[edge.to_stage if edge.from_stage == stage else edge.from_stage].ready
+            edge.carrier = session_pb2.EdgeSpec.CARRIER_DIRECT
+            edge.peer_fingerprint = bytes.fromhex(str(peer["link_fingerprint"]))
+            edge.dial = dialler(edge.from_stage, edge.to_stage) == stage
+            edge.peer_address = str(peer["link_address"]) if edge.dial else ""
+        return spec
+
+
+def load_request(layer_begin: int, layer_end: int, *, width: int = WIDTH, **limits: int) -> worker_pb2.LoadRequest:
+    """A FakeEngine shard."""
+    return worker_pb2.LoadRequest(
+        engine=worker_pb2.ENGINE_KIND_FAKE,
+        fake=worker_pb2.FakeModel(n_layers=N_LAYERS, width=width, step_us=limits.pop("step_us", 0)),
+        layers=session_pb2.LayerRange(layer_begin=layer_begin, layer_end=layer_end),
+        context_length=limits.pop("context_length", 4096),
+        artifact_digest=b"a" * 32,
+        **limits,
+    )
+
+
+@contextlib.asynccontextmanager
+async def native_route(
+    folder: Path,
+    cuts: list[int],
+    *,
+    keep: Filter | None = None,
+    arguments: tuple[str, ...] = (),
+    listeners: set[int] | None = None,
+    **load: int,
+) -> AsyncIterator[NativeRoute]:
+    """Workers for the ranges between `cuts` (0 and N_LAYERS are added), loaded, their bridges joined.
+
+    `listeners` are the stages that accept links; None: all of them.
+    """
+    bounds = [0, *cuts, N_LAYERS]
+    async with contextlib.AsyncExitStack() as stack:
+        programs = []
+        for stage in range(len(bounds) - 1):
+            listens = listeners is None or stage in listeners
+            own = (*arguments, "--link-listen", "127.0.0.1:0") if listens else arguments
+            programs.append(await stack.enter_async_context(running_program(WORKER, folder / f"w{stage}.sock", *own)))
+        paths = [program.socket_path for program in programs]
+        route = await stack.enter_async_context(BridgedRoute(paths) if keep is None else BridgedRoute(paths, keep=keep))
+        await route.load([load_request(begin, end, **load) for begin, end in pairwise(bounds)])
+        yield NativeRoute(route, programs)
+
+
+def terms(**changes: object) -> RouteTerms:
+    """The terms of a generation, changed field by field."""
+    fields: dict[str, object] = {"key": KEY, "prompt": tuple(PROMPT), "max_tokens": 40}
+    return RouteTerms(**(fields | changes))
+
+
+async def open_all(route: BridgedRoute, given: RouteTerms) -> PlainGateway:
+    """Open on every stage through the bridges, or fail the test with the refusal."""
+    refused = [(reply.code, reply.message) for reply in await route.open(given) if not reply.accepted]
+    assert not refused
+    return PlainGateway(route, given)
