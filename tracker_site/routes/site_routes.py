@@ -11,8 +11,11 @@ import logging
 import secrets
 from typing import TYPE_CHECKING
 
+from django.conf import settings
+
 from meshnet.ids import new_session_id
 from meshnet.keys import SigningKey
+from tracker_site.nodes.site_key import site_signing_key
 from tracker_site.routes.driver import DrivenRoute
 from tracker_site.routes.node_access import ControlledNodes
 from tracker_site.routes.relay_link import RelayLink
@@ -74,7 +77,16 @@ class SiteRoutes:
                 route.hear(news)
 
 
-def site_routes(relay_url: str, relay_id: str, site_key: SigningKey) -> SiteRoutes:
-    """The routes of a site process; its relay member has a key of its own, drawn here."""
-    link = RelayLink(relay_url, SigningKey.generate())
-    return SiteRoutes(RouteParts(link=link, nodes=ControlledNodes(), site_key=site_key, relay_id=relay_id))
+def site_routes() -> SiteRoutes:
+    """The routes of a site process, from its settings; its relay member has a key of its own, drawn here.
+
+    Call it on the loop that will use it. `RELAY_URL` is where this process reaches the relay.
+    """
+    return SiteRoutes(
+        RouteParts(
+            link=RelayLink(settings.RELAY_URL, SigningKey.generate()),
+            nodes=ControlledNodes(),
+            site_key=site_signing_key(),
+            relay_id=settings.RELAY_ID,
+        )
+    )
