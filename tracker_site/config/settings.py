@@ -44,6 +44,7 @@ INSTALLED_APPS = [
     "tracker_site.billing",
     "tracker_site.gateway",
     "tracker_site.openai_api",
+    "tracker_site.chat",
     "tracker_site.ops",
 ]
 

@@ -1,0 +1,26 @@
+// What a failure means for the person who reads it.
+
+const WORDS = {
+  no_route: "No set of machines can serve this model right now. Try again in a moment.",
+  kv_exhausted: "Every machine that serves this model is full. Try again in a moment.",
+  too_many_sessions: "Every machine that serves this model is busy. Try again in a moment.",
+  contract_mismatch: "The machines that serve this model do not fit together. An administrator sees why.",
+  step_timeout: "A machine on the route stopped answering.",
+  gateway_lost: "The answer was not taken fast enough.",
+  client_too_slow: "Your connection was too slow for the answer.",
+  context_length_exceeded: "The conversation is too long for this model. Start a new one, or allow fewer tokens.",
+  insufficient_credit: "You have too few credits for this answer. Shorten it, or earn some by running a node.",
+  too_many_generations: "You have too many answers running. Wait for one to end.",
+  not_signed_in: "You are signed out. Reload the page and sign in.",
+  connection_lost: "The connection to the site was lost.",
+};
+
+/** One or two sentences; `stage` is the stage at fault, where one is. */
+export function wordsFor({ code, message, stage = null }, stages = []) {
+  const node = stage === null ? null : stages.find((one) => one.stage === stage);
+  if (code === "stage_lost") {
+    return `The machine ${node ? `"${node.node}"` : "of one stage"} left in the middle of the answer. Try again: another route may be free.`;
+  }
+  const words = WORDS[code] ?? message ?? "Something went wrong.";
+  return node ? `${words} (stage ${stage + 1}, "${node.node}")` : words;
+}

@@ -1,0 +1,95 @@
+// The little of Markdown that answers need: paragraphs, headings, lists, code, bold, italic.
+// Invariant: nodes are made, never parsed from text; whatever a model writes can only become text.
+
+const FENCE = /^\s*(```|~~~)\s*([\w+#.-]*)\s*$/;
+const INLINE = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*/g;
+
+/** Nodes for a text, also while it is still growing. */
+export function render(text) {
+  const fragment = document.createDocumentFragment();
+  const lines = text.split("\n");
+  let index = 0;
+  while (index < lines.length) {
+    const fence = FENCE.exec(lines[index]);
+    if (fence) {
+      index = appendCode(fragment, lines, index + 1, fence);
+    } else if (lines[index].trim() === "") {
+      index += 1;
+    } else {
+      index = appendBlock(fragment, lines, index);
+    }
+  }
+  return fragment;
+}
+
+function appendCode(fragment, lines, begin, [, mark, language]) {
+  let end = begin;
+  while (end < lines.length && lines[end].trim() !== mark) {
+    end += 1;
+  }
+  const pre = element("pre");
+  const code = element("code", lines.slice(begin, end).join("\n"));
+  if (language) {
+    pre.dataset.language = language;
+  }
+  pre.append(code);
+  fragment.append(pre);
+  return end + 1;
+}
+
+function appendBlock(fragment, lines, begin) {
+  const heading = /^(#{1,6})\s+(.*)$/.exec(lines[begin]);
+  if (heading) {
+    fragment.append(inline(element(`h${Math.min(heading[1].length + 2, 6)}`), heading[2]));
+    return begin + 1;
+  }
+  const ofList = listItem(lines[begin]);
+  return ofList ? appendList(fragment, lines, begin, ofList.ordered) : appendParagraph(fragment, lines, begin);
+}
+
+function appendList(fragment, lines, begin, ordered) {
+  const list = element(ordered ? "ol" : "ul");
+  let end = begin;
+  for (; end < lines.length; end += 1) {
+    const item = listItem(lines[end]);
+    if (!item || item.ordered !== ordered) {
+      break;
+    }
+    list.append(inline(element("li"), item.text));
+  }
+  fragment.append(list);
+  return end;
+}
+
+function appendParagraph(fragment, lines, begin) {
+  let end = begin;
+  while (end < lines.length && lines[end].trim() !== "" && !FENCE.test(lines[end])) {
+    end += 1;
+  }
+  fragment.append(inline(element("p"), lines.slice(begin, end).join("\n")));
+  return end;
+}
+
+function listItem(line) {
+  const match = /^\s{0,3}(?:([-*+])|(\d{1,9})[.)])\s+(.*)$/.exec(line);
+  return match ? { ordered: match[2] !== undefined, text: match[3] } : null;
+}
+
+function inline(parent, text) {
+  let end = 0;
+  for (const match of text.matchAll(INLINE)) {
+    parent.append(text.slice(end, match.index));
+    const [whole, , code, bold, italic] = match;
+    const [name, content] = code !== undefined ? ["code", code] : bold !== undefined ? ["strong", bold] : ["em", italic];
+    parent.append(element(name, content));
+    end = match.index + whole.length;
+  }
+  parent.append(text.slice(end));
+  return parent;
+}
+
+function element(name, text = "") {
+  const made = document.createElement(name);
+  made.textContent = text;
+  return made;
+}

@@ -1,0 +1,122 @@
+// The panel: phase, progress of the prompt, the route and its figures.
+// Invariant: shows one snapshot at a time; of earlier ones it keeps the route alone.
+
+const PHASES = {
+  queued: "Waiting",
+  routing: "Finding a route",
+  prefill: "Reading the prompt",
+  decode: "Answering",
+  done: "Done",
+  failed: "Failed",
+};
+
+const HEALTH = { ok: "answers", late: "is late", lost: "is gone" };
+
+/** Draws telemetry into the elements of the panel. */
+export class TelemetryView {
+  constructor(find) {
+    this.at = {
+      panel: find("telemetry"), phase: find("phase"), elapsed: find("elapsed"), prefill: find("prefill"),
+      bar: find("prefill-bar"), label: find("prefill-label"), rate: find("rate"), tokens: find("tokens"),
+      first: find("first-token"), route: find("route"), failure: find("failure"),
+    };
+    this.routeKey = "";
+  }
+
+  /** A new request begins at `startedMs` of the page's clock. */
+  reset(startedMs) {
+    this.startedMs = startedMs;
+    this.hasToken = false;
+    this.stages = [];
+    this.setPhase("queued");
+    for (const name of ["rate", "tokens", "first"]) {
+      this.at[name].textContent = "-";
+    }
+    this.at.elapsed.textContent = "";
+    this.at.prefill.hidden = true;
+    this.at.failure.hidden = true;
+  }
+
+  show(telemetry) {
+    this.stages = telemetry.stages.length ? telemetry.stages : this.stages;
+    this.setPhase(telemetry.phase);
+    this.at.elapsed.textContent = seconds(telemetry.elapsed_ms);
+    this.showPrefill(telemetry);
+    if (telemetry.generated_tokens > 0) {
+      this.at.tokens.textContent = String(telemetry.generated_tokens);
+      this.at.rate.textContent = telemetry.tokens_per_s.toFixed(1);
+    }
+    this.showRoute(telemetry);
+  }
+
+  /** Text arrived; the first time is the one that people wait for. */
+  noteToken(nowMs) {
+    if (!this.hasToken) {
+      this.hasToken = true;
+      this.at.first.textContent = seconds(Math.round(nowMs - this.startedMs));
+    }
+  }
+
+  showFailure(words) {
+    this.setPhase("failed");
+    this.at.failure.textContent = words;
+    this.at.failure.hidden = false;
+  }
+
+  setPhase(phase, words = PHASES[phase] ?? phase) {
+    if (this.at.phase.textContent !== words) {
+      this.at.phase.textContent = words;
+    }
+    this.at.panel.dataset.phase = phase;
+  }
+
+  showPrefill({ phase, prefill_done: done, prefill_total: total }) {
+    this.at.prefill.hidden = total === 0 || !["prefill", "decode", "done"].includes(phase);
+    this.at.bar.max = Math.max(total, 1);
+    this.at.bar.value = done;
+    this.at.label.textContent = `Prompt ${done} / ${total} tokens`;
+  }
+
+  showRoute({ stages, route_health: health }) {
+    const key = JSON.stringify(stages.map((one) => [one.node, one.layer_begin, one.layer_end, one.carrier]));
+    if (key !== this.routeKey && stages.length) {
+      this.routeKey = key;
+      this.at.route.replaceChildren(...stages.map(stageBox));
+    }
+    stages.forEach((stage, index) => updateBox(this.at.route.children[index], stage, health[index]));
+  }
+}
+
+function stageBox(stage) {
+  const box = document.createElement("li");
+  box.className = "stage";
+  box.append(
+    part("carrier", stage.stage === 0 ? `prompt, by ${stage.carrier}` : `activations, ${stage.carrier}`),
+    part("node", stage.node),
+    part("layers", `layers ${stage.layer_begin}-${stage.layer_end - 1}`),
+    part("residence", ""),
+  );
+  return box;
+}
+
+function updateBox(box, stage, health) {
+  if (!box) {
+    return;
+  }
+  const state = health?.state ?? "ok";
+  box.dataset.health = state;
+  box.title = `${stage.node} ${HEALTH[state]}, last heard ${seconds(health?.last_seen_ms ?? 0)} ago`;
+  const { residence } = stage;
+  box.querySelector(".residence").textContent = residence ? `${(residence.compute_us / 1000).toFixed(1)} ms a step` : "";
+}
+
+function part(className, text) {
+  const made = document.createElement("span");
+  made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+function seconds(milliseconds) {
+  return milliseconds < 1000 ? `${milliseconds} ms` : `${(milliseconds / 1000).toFixed(1)} s`;
+}
