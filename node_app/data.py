@@ -12,6 +12,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+DATA_PATH = "/data"
 RECONNECT = Backoff(first_s=0.1, longest_s=30.0)
 OPEN_TIMEOUT_S = 10.0
 GREETING_TIMEOUT_S = 10.0
@@ -58,6 +60,12 @@ REBIND_GRACE_S = GATEWAY_GRACE_S
 
 # One turn of sending; small, so that a decode frame never waits behind much.
 BATCH_BYTES = 128 * 1024
+
+
+def data_url(relay_url: str) -> str:
+    """Return the address of a relay's socket; a site may name the relay with or without the path. Source: wire.md."""
+    parts = urlsplit(relay_url)
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") or DATA_PATH))
 
 
 class DataListener(Protocol):
@@ -151,7 +159,7 @@ class DataLink:
         member = self._member = RelayMember(self._key)
         try:
             async with connect(
-                url,
+                data_url(url),
                 max_size=MAX_MESSAGE_BYTES,
                 open_timeout=OPEN_TIMEOUT_S,
                 ping_interval=PING_INTERVAL_S,

@@ -53,6 +53,7 @@ class ReadyLine:
         peers = agent.worker.peers
         line = {
             "ready": True,
+            "name": agent.settings.name,
             "node_id": agent.state.node_id,
             "worker_pid": agent.state.worker.pid,
             "layers": self._layers,

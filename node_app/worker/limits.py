@@ -85,7 +85,8 @@ def plan_limits(need: ShardNeed, wishes: Wishes, cores: int, memory_bytes: int |
         WorkerError: `not_enough_memory`, with the figures; or `context_too_long`.
     """
     context_length = _context_length(need, wishes)
-    cells_wanted = context_length * wishes.max_sessions
+    # Sessions reserve what they may need, which is seldom the whole context: room for half of them at full length.
+    cells_wanted = context_length * max(1, wishes.max_sessions // 2)
     cells = cells_wanted if memory_bytes is None else min(cells_wanted, _cells_that_fit(need, memory_bytes))
     if cells < context_length:
         raise _not_enough(need, context_length, memory_bytes or 0)

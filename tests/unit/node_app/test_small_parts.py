@@ -10,6 +10,8 @@ import threading
 import pytest
 
 from node_app.blocking import run_blocking
+from node_app.data import data_url
+from node_app.link import control_url
 from node_app.logs import JsonFormatter
 from node_app.meter import RollingRate
 from node_app.racing import race
@@ -88,3 +90,27 @@ def test_a_log_line_is_one_json_object() -> None:
 def test_peers_dial_the_address_that_faces_the_site(options: list[str], address: str) -> None:
     settings = parse_settings(["--site", "http://127.0.0.1:8000", "--gguf", "m", *options], {})
     assert choose_listen_address(settings) == address
+
+
+@pytest.mark.parametrize(
+    ("relay_url", "expected"),
+    [
+        ("ws://127.0.0.1:5", "ws://127.0.0.1:5/data"),
+        ("wss://relay.example/", "wss://relay.example/data"),
+        ("ws://127.0.0.1:5/data", "ws://127.0.0.1:5/data"),
+        ("wss://site.example/relay/data", "wss://site.example/relay/data"),
+    ],
+)
+def test_a_relay_is_named_with_or_without_its_path(relay_url: str, expected: str) -> None:
+    assert data_url(relay_url) == expected
+
+
+@pytest.mark.parametrize(
+    ("site_url", "expected"),
+    [
+        ("http://127.0.0.1:8000", "ws://127.0.0.1:8000/nodes/control"),
+        ("https://site.example/meshnet", "wss://site.example/meshnet/nodes/control"),
+    ],
+)
+def test_the_control_socket_is_at_the_site(site_url: str, expected: str) -> None:
+    assert control_url(site_url) == expected
