@@ -8,18 +8,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from meshnet.errors import RouteError
 from tracker_site.gateway.gateway import Gateway
 from tracker_site.gateway.parts import Parts
 from tracker_site.gateway.record_store import DatabaseRecords
 from tracker_site.gateway.served_models import CatalogModels
 from tracker_site.gateway.site_ledger import SiteLedger
+from tracker_site.routes.site_routes import site_routes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tracker_site.gateway.ports import OpenRoute, RouteOpener
-    from tracker_site.routes.request import RouteRequest
+    from tracker_site.gateway.ports import RouteOpener
 
 
 class Composition:
@@ -44,12 +43,4 @@ class Composition:
         return self._gateway
 
 
-class NoRoutes:
-    """A site without a data plane: every generation is told that nothing serves it."""
-
-    async def open_route(self, request: RouteRequest) -> OpenRoute:
-        """Refuse."""
-        raise RouteError("no_route", "No route", f"No live node serves layers 0-{request.n_layers - 1}.")
-
-
-composition = Composition(NoRoutes)
+composition = Composition(site_routes)
