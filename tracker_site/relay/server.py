@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tracker_site.relay.limits import RelayLimits
 
 DATA_PATH = "/data"
+# An operator writes the relay's URL without a path as well.
+_DATA_PATHS = frozenset({DATA_PATH, "/"})
 HEALTH_PATH = "/health"
 # RFC 6455, 7.4.1: policy violation.
 _CLOSE_POLICY = 1008
@@ -75,7 +77,7 @@ class RelayServer:
                 ticker.cancel()
 
     def _route(self, connection: ServerConnection, request: Request) -> Response | None:
-        if request.path == DATA_PATH:
+        if request.path in _DATA_PATHS:
             return None
         if request.path == HEALTH_PATH:
             counts = self._flow.counts

@@ -177,6 +177,11 @@ async def test_health_counts_and_other_paths_are_not_found(
         await connect(f"ws://127.0.0.1:{relay.port}/elsewhere")
 
 
+async def test_a_url_without_a_path_serves_as_well(relay: RelayProcess) -> None:
+    async with Member.connected(f"ws://127.0.0.1:{relay.port}") as member:
+        await member.bind(0)
+
+
 async def test_connections_leave_nothing_behind(relay: RelayProcess) -> None:
     for number in range(20):
         async with Member.connected(relay.url) as member:
