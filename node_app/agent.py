@@ -85,6 +85,7 @@ class Agent:
                 stages=self.plane.stages,
                 state=lambda: self.state,
                 emit=self._emit,
+                on_relay_news=self.plane.data.retry_now,
                 jitter=parts.jitter,
             )
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
@@ -34,9 +33,10 @@ from meshnet.member_events import (
     StageLost,
 )
 from node_app.backoff import Backoff
+from node_app.held_bindings import HeldBinding, HeldBindings
 from node_app.packet_queue import Offer, PacketQueue
 from node_app.racing import race
-from node_app.refusal import RELAY_LOST, StageRefusedError
+from node_app.refusal import RELAY_LOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -81,14 +81,6 @@ class DataListener(Protocol):
         """A session can no longer use the relay."""
 
 
-@dataclass(slots=True)
-class _Held:
-    """A binding this node wants, with what it takes to have it again."""
-
-    signed_ticket: bytes
-    confirmed: asyncio.Future[None]  # of the first bind
-
-
 class DataLink:
     """Holds the data connection. `run` owns every task and socket; cancel it to end."""
 
@@ -97,9 +89,10 @@ class DataLink:
         self._listener = listener
         self._jitter = jitter
         self._member: RelayMember | None = None
-        self._held: dict[Binding, _Held] = {}
         self._queue = PacketQueue()
+        self._held = HeldBindings(self._queue, listener.on_binding_over)
         self._has_work = asyncio.Event()
+        self._has_news = asyncio.Event()
         self._grace: asyncio.TimerHandle | None = None
         self._was_ready = False
 
@@ -114,11 +107,9 @@ class DataLink:
         Raises:
             StageRefusedError: the relay refuses, or is lost for too long.
         """
-        held = _Held(signed_ticket, asyncio.get_running_loop().create_future())
-        self._held[binding] = held
-        self._queue.admit(binding.key, queue_bytes)
+        held = self._held.add(binding, signed_ticket, queue_bytes)
         if self.is_connected:
-            self._ask(binding, held)
+            self._ask(held)
         try:
             await held.confirmed
         except BaseException:
@@ -127,10 +118,7 @@ class DataLink:
 
     def unbind(self, binding: Binding) -> None:
         """Leave a session and forget its packets. Idempotent."""
-        if self._held.pop(binding, None) is None:
-            return
-        self._queue.drop(binding.key)
-        if self._member is not None:
+        if self._held.remove(binding) and self._member is not None:
             self._member.unbind(binding)
             self._has_work.set()
 
@@ -146,13 +134,25 @@ class DataLink:
         try:
             while True:
                 self._was_ready = False
+                self._has_news.clear()
                 reason = await self._hold_once(url())
                 failures = 1 if self._was_ready else failures + 1
                 delay_s = RECONNECT.delay_s(failures, self._jitter())
                 logger.info("data connection: %s; next try in %.1f s", reason, delay_s)
-                await asyncio.sleep(delay_s)
+                await self._pause(delay_s)
         finally:
             self._give_up("this node left the relay")
+
+    def retry_now(self) -> None:
+        """End a wait between two tries: there is news of the relay."""
+        self._has_news.set()
+
+    async def _pause(self, delay_s: float) -> None:
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._has_news.wait()
+        except TimeoutError:
+            return
 
     async def _hold_once(self, url: str) -> str:
         """Hold one connection and return why it ended."""
@@ -217,12 +217,11 @@ class DataLink:
             case Ready():
                 self._on_ready()
             case Bound(binding):
-                self._on_bound(binding)
+                self._held.confirm(binding)
             case BindRefused(binding, code, message):
-                self._end_binding(binding, code, message)
+                self._held.end(binding, code, message)
             case SessionEnded(key, _, code, message):
-                for binding in [one for one in self._held if one.key == key]:
-                    self._end_binding(binding, code, message)
+                self._held.end_session(key, code, message)
             case PacketsReceived(packets):
                 self._listener.on_packets(packets)
             case PacketRefused(key, stage, code, _):
@@ -238,8 +237,8 @@ class DataLink:
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
-        for binding, held in self._held.items():
-            self._ask(binding, held)
+        for held in self._held.all():
+            self._ask(held)
         self._listener.on_data_changed(is_connected=True)
 
     def _on_lost(self) -> None:
@@ -251,30 +250,14 @@ class DataLink:
             self._grace = loop.call_later(REBIND_GRACE_S, self._give_up, message)
         self._listener.on_data_changed(is_connected=False)
 
-    def _ask(self, binding: Binding, held: _Held) -> None:
+    def _ask(self, held: HeldBinding) -> None:
         if self._member is not None:
-            self._member.bind(binding, held.signed_ticket)
+            self._member.bind(held.binding, held.signed_ticket)
             self._has_work.set()
-
-    def _on_bound(self, binding: Binding) -> None:
-        held = self._held.get(binding)
-        if held is not None and not held.confirmed.done():
-            held.confirmed.set_result(None)
-
-    def _end_binding(self, binding: Binding, code: str, message: str) -> None:
-        held = self._held.pop(binding, None)
-        if held is None:
-            return
-        self._queue.drop(binding.key)
-        if held.confirmed.done():
-            self._listener.on_binding_over(binding.key, code, message)
-        else:
-            held.confirmed.set_exception(StageRefusedError(code, message))
 
     def _give_up(self, message: str) -> None:
         """Tell every session that waits for the relay that it waits no longer."""
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
-        for binding in list(self._held):
-            self._end_binding(binding, RELAY_LOST, message)
+        self._held.end_all(RELAY_LOST, message)

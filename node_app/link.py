@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONTROL_PATH = "/nodes/control"
-RECONNECT = Backoff(first_s=0.2, longest_s=30.0)
+RECONNECT = Backoff(first_s=0.2, longest_s=15.0)
 OPEN_TIMEOUT_S = 10.0
 GREETING_TIMEOUT_S = 10.0
 PING_INTERVAL_S = 10.0

@@ -56,6 +56,7 @@ class SiteContext:
     Attributes:
         state: returns the agent's state.
         emit: takes an event.
+        on_relay_news: the site named its relay (again).
         jitter: uniform in [0, 1).
     """
 
@@ -66,6 +67,7 @@ class SiteContext:
     stages: StageKeeper
     state: Callable[[], AgentState]
     emit: Callable[[Event], None]
+    on_relay_news: Callable[[], None]
     jitter: Callable[[], float]
 
 
@@ -143,6 +145,8 @@ class SiteSide:
         """The site took the node."""
         self._context.stages.keep_only(welcome.keep)
         self._emit(ControlUp(welcome.relay_url))
+        # A site that was restarted has a new relay, perhaps elsewhere; do not sit out a long wait for the old one.
+        self._context.on_relay_news()
 
     def on_open(self, request: control_pb2.OpenStage) -> None:
         """Open a stage."""

@@ -19,6 +19,7 @@ class CuttableProxy:
         self.port = 0
         self.is_open = True
         self.visits = 0
+        self.turned_away = 0
 
     def cut(self) -> None:
         for writer in list(self._writers):
@@ -26,6 +27,7 @@ class CuttableProxy:
 
     async def visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self.is_open:
+            self.turned_away += 1
             writer.transport.abort()
             return
         self.visits += 1

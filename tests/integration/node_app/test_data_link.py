@@ -14,6 +14,7 @@ from meshnet.keys import SigningKey
 from meshnet.member_events import Binding
 from meshnet.packets import PacketKind
 from meshnet.tickets import sign_ticket
+from node_app.backoff import Backoff
 from node_app.data import DataLink
 from node_app.packet_queue import Offer
 from node_app.refusal import StageRefusedError
@@ -177,3 +178,21 @@ async def test_a_session_that_sends_more_than_its_limit_overflows_alone() -> Non
         small = a_packet(0, GATEWAY_STAGE, b"small", kind=PacketKind.CONTROL)
         assert setting.link.send(small) is Offer.TAKEN
         assert await setting.gateway.payloads(1) == [b"small"]
+
+
+async def test_news_of_the_relay_end_a_long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node_app.data.RECONNECT", Backoff(first_s=600.0, longest_s=600.0))
+    listener = Listener()
+    async with a_relay() as relay, a_cuttable_proxy(relay.port) as proxy:
+        proxy.is_open = False
+        urls = [f"ws://127.0.0.1:{proxy.port}"]
+        link = DataLink(SigningKey.generate(), listener, lambda: 0.0)
+        running = asyncio.create_task(link.run(lambda: urls[0]))
+        async with asyncio.timeout(DEADLINE_S):
+            while not proxy.turned_away:  # noqa: ASYNC110 - the proxy only counts
+                await asyncio.sleep(0.01)
+        urls[0] = relay.url
+        link.retry_now()  # whether the first try is over by now or not
+        await listener.wait_until(lambda: listener.connected)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
