@@ -18,7 +18,7 @@ from tracker_site.commands.output import print_line
 from tracker_site.ops.child import child_command
 from tracker_site.ops.parent_death import die_with_parent
 from tracker_site.ops.relay_process import RelayProcess
-from tracker_site.ops.server import bind, free_port, run_site
+from tracker_site.ops.server import bind, probe_port, run_site
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +39,7 @@ def serve(chosen: argparse.Namespace) -> int:
     if chosen.parent_pid:
         die_with_parent(chosen.parent_pid)
     listening = bind(chosen.host, chosen.port)
-    relay_port = chosen.relay_port or free_port(chosen.host)
+    relay_port = probe_port(chosen.host, chosen.relay_port)
     _decide_relay_url(chosen.host, relay_port)
     set_up_django()
     from django.conf import settings  # noqa: PLC0415 - set up just now

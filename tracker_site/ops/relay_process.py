@@ -29,6 +29,9 @@ MAX_LINE_BYTES: Final = 64 * 1024
 class RelayStartError(MeshnetError):
     """The relay did not come up."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__("relay_failed", "The relay did not start", message)
+
 
 class RelayProcess:
     """Keeps one relay running."""
@@ -71,9 +74,12 @@ class RelayProcess:
         try:
             async with asyncio.timeout(READY_TIMEOUT_S):
                 await _read_ready_line(self._process)
-        except (TimeoutError, RelayStartError) as error:
+        except TimeoutError as error:
             await self._end_process()
-            raise RelayStartError("relay_failed", "The relay did not start", str(error) or "no word in time") from error
+            raise RelayStartError(f"no word within {READY_TIMEOUT_S:g} s") from error
+        except RelayStartError:
+            await self._end_process()
+            raise
 
     async def _keep(self, started_s: float) -> None:
         backoff = Backoff()
@@ -115,14 +121,13 @@ class RelayProcess:
 
 async def _read_ready_line(process: asyncio.subprocess.Process) -> None:
     if process.stdout is None:
-        raise RelayStartError("relay_failed", "The relay did not start", "it has no output")
+        raise RelayStartError("it has no output")
     line = await process.stdout.readline()
     if not line:
-        message = f"it ended with status {await process.wait()}"
-        raise RelayStartError("relay_failed", "The relay did not start", message)
+        raise RelayStartError(f"it ended with status {await process.wait()}")
     try:
         document = json.loads(line)
     except ValueError as error:
-        raise RelayStartError("relay_failed", "The relay did not start", "its first line is not JSON") from error
+        raise RelayStartError("its first line is not JSON") from error
     if not isinstance(document, dict) or document.get("ready") is not True:
-        raise RelayStartError("relay_failed", "The relay did not start", "its first line does not say ready")
+        raise RelayStartError("its first line does not say ready")

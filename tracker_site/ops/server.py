@@ -22,12 +22,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LISTEN_BACKLOG: Final = 512
-# Daphne's own default of 1 MiB answers with 1006 and no word; control messages are far smaller and refused by name.
-WEBSOCKET_MESSAGE_MAX_BYTES: Final = 1024 * 1024
-PING_INTERVAL_S: Final = 20
-PING_TIMEOUT_S: Final = 30
-APPLICATION_CLOSE_TIMEOUT_S: Final = 10
 SHUTDOWN_TIMEOUT_S: Final = 5.0
+DAPHNE_OPTIONS: Final = {
+    "http_timeout": None,  # long streams; every phase of a generation has a deadline of its own
+    "websocket_timeout": -1,  # Daphne would close every control connection after a day
+    # Beyond this Daphne closes with 1006 and no word; control messages are far smaller and are refused by name.
+    "websocket_max_message_size": 1024 * 1024,
+    "websocket_max_frame_size": 1024 * 1024,
+    "ping_interval": 20,  # s
+    "ping_timeout": 30,  # s
+    "application_close_timeout": 10,  # s
+    "verbosity": 0,
+    "server_name": "meshnet",
+}
 
 
 class PortTakenError(MeshnetError):
@@ -53,32 +60,29 @@ def bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def free_port(host: str) -> int:
-    """A port that is free now."""
-    with bind(host, 0) as probe:
+def probe_port(host: str, port: int) -> int:
+    """Make sure that a port is free now (0 chooses one) and give its number.
+
+    Raises:
+        PortTakenError: it is not.
+    """
+    with bind(host, port) as probe:
         return int(probe.getsockname()[1])
 
 
 def run_site(
     application: object, listening: socket.socket, relay: RelayProcess, announce: Callable[[], None]
 ) -> MeshnetError | None:
-    """Serve until SIGTERM or SIGINT; must run in the main thread. Returns why the start failed, if it did."""
+    """Serve until SIGTERM or SIGINT; must run in the main thread, and takes over the socket.
+
+    Returns:
+        Why the start failed, if it did.
+    """
     from daphne.server import Server, defer, reactor  # noqa: PLC0415 - installs Twisted's reactor
 
-    server = Server(
-        application,
-        endpoints=[f"fd:fileno={listening.fileno()}:domain={int(listening.family)}"],
-        http_timeout=None,  # long streams; every phase of a generation has a deadline of its own
-        websocket_timeout=-1,  # Daphne would close every control connection after a day
-        websocket_max_message_size=WEBSOCKET_MESSAGE_MAX_BYTES,
-        websocket_max_frame_size=WEBSOCKET_MESSAGE_MAX_BYTES,
-        ping_interval=PING_INTERVAL_S,
-        ping_timeout=PING_TIMEOUT_S,
-        application_close_timeout=APPLICATION_CLOSE_TIMEOUT_S,
-        verbosity=0,
-        server_name="meshnet",
-    )
+    server = Server(application, endpoints=[_endpoint(listening)], **DAPHNE_OPTIONS)
     failures: list[MeshnetError] = []
+    tasks: list[asyncio.Future[None]] = []
 
     async def start() -> None:
         try:
@@ -89,18 +93,26 @@ def run_site(
             return
         announce()
 
-    def started() -> None:
-        listening.close()  # the reactor listens on its own duplicate
-        tasks.append(asyncio.ensure_future(start()))
-
     def stopped() -> object:
         return defer.Deferred.fromFuture(asyncio.ensure_future(_shut_down(server, relay, tasks)))
 
-    tasks: list[asyncio.Future[None]] = []
-    reactor.callWhenRunning(started)
+    reactor.callWhenRunning(lambda: tasks.append(asyncio.ensure_future(start())))
     reactor.addSystemEventTrigger("before", "shutdown", stopped)
     server.run()
+    if not server.listening_addresses:
+        failures.append(PortTakenError("port_taken", "Port not available", "the site could not listen"))
     return failures[0] if failures else None
+
+
+def _endpoint(listening: socket.socket) -> str:
+    """Twisted's description of a bound socket, which Twisted owns from here on."""
+    if listening.family == socket.AF_INET:
+        return f"fd:fileno={listening.detach()}"
+    # Daphne's `fd` endpoints are IPv4 only; here the port is free for the moment between the two sockets.
+    host, port = listening.getsockname()[:2]
+    listening.close()
+    escaped = host.replace(":", "\\:")
+    return f"tcp6:port={port}:interface={escaped}"
 
 
 async def _shut_down(server: object, relay: RelayProcess, tasks: list[asyncio.Future[None]]) -> None:

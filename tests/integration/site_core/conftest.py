@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from meshnet.keys import SigningKey
+from tests.site.people import make_user
+from tracker_site.nodes.models import Node
+from tracker_site.nodes.open_stages import open_stages
+
+KEY = SigningKey.from_bytes(b"k" * 32)
+
+
+@pytest.fixture
+def node(transactional_db: None) -> Node:
+    """Alice's enrolled node."""
+    return Node.objects.create(owner=make_user("alice"), name="attic", public_key=KEY.public_key.hex())
+
+
+@pytest.fixture(autouse=True)
+def _no_stage_is_left() -> object:
+    yield
+    left = len(open_stages)
+    open_stages._channels.clear()
+    assert left == 0

@@ -1,0 +1,190 @@
+"""`meshnet site serve` as a process: it comes up, it keeps its relay, and nothing outlives it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+import requests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+DEADLINE_S = 30.0
+PROGRAM = [sys.executable, "-c", "import sys; from tracker_site.commands import main; sys.exit(main(sys.argv[1:]))"]
+LAUNCHER = "import subprocess, sys; subprocess.run(sys.argv[1:] + ['--parent-pid', str(__import__('os').getpid())])"
+
+
+def until(fact: Callable[[], object]) -> None:
+    limit = time.monotonic() + DEADLINE_S
+    while not fact():
+        assert time.monotonic() < limit, "not in time"
+        time.sleep(0.02)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+class Site:
+    """One data directory, and what was started on it."""
+
+    def __init__(self, folder: Path) -> None:
+        own = {name: value for name, value in os.environ.items() if not name.startswith(("MESHNET_", "DJANGO_"))}
+        self.environment = {**own, "MESHNET_SITE_DATA": str(folder)}
+        self.started: list[subprocess.Popen[str]] = []
+
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**self.environment, **variables}
+        return subprocess.run(
+            [*PROGRAM, *arguments], env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+        )
+
+    def serve(self, *before: str) -> tuple[subprocess.Popen[str], dict[str, object]]:
+        command = [*before, *PROGRAM, "serve", "--port", "0", "--relay-port", "0"]
+        process = subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.started.append(process)
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        assert ready["ready"] is True
+        return process, ready
+
+    def end(self) -> None:
+        for process in self.started:
+            process.kill()
+            process.communicate(timeout=DEADLINE_S)
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("migrated")
+    assert Site(folder).run("migrate").returncode == 0
+    return folder
+
+
+@pytest.fixture
+def site(migrated: Path, tmp_path: Path) -> Iterator[Site]:
+    shutil.copytree(migrated, tmp_path, dirs_exist_ok=True)
+    site = Site(tmp_path)
+    yield site
+    site.end()
+
+
+def relay_of(pid: object) -> int:
+    """The relay's process id, once there is one."""
+    assert isinstance(pid, int)
+    until(lambda: psutil.Process(pid).children())
+    return psutil.Process(pid).children()[0].pid
+
+
+def port_of(url: object) -> int:
+    return int(str(url).rsplit(":", 1)[1])
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_it_serves_and_ends_when_told(site: Site) -> None:
+    process, ready = site.serve()
+    relay = relay_of(ready["pid"])
+    health = requests.get(f"{ready['site']}/healthz", timeout=DEADLINE_S)
+    assert (health.status_code, health.json()) == (200, {"status": "ok"})
+    assert requests.get(f"{ready['site']}/static/site.css", timeout=DEADLINE_S).status_code == 200
+    assert is_listening(port_of(ready["relay"]))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(DEADLINE_S) == 0
+    assert gone(relay)
+
+
+def test_no_child_survives_its_sudden_death(site: Site) -> None:
+    process, ready = site.serve()
+    relay = relay_of(ready["pid"])
+    process.kill()
+    until(lambda: gone(relay))
+
+
+def test_it_dies_with_its_parent_where_asked(site: Site) -> None:
+    launcher, ready = site.serve(sys.executable, "-c", LAUNCHER)
+    assert isinstance(ready["pid"], int)
+    pids = [ready["pid"], relay_of(ready["pid"])]
+    launcher.kill()
+    until(lambda: all(gone(pid) for pid in pids))
+
+
+def test_a_dead_relay_comes_back_on_its_port(site: Site) -> None:
+    _, ready = site.serve()
+    first = relay_of(ready["pid"])
+    os.kill(first, signal.SIGKILL)
+    until(lambda: gone(first))
+    until(lambda: is_listening(port_of(ready["relay"])))
+    assert relay_of(ready["pid"]) != first
+    assert requests.get(f"{ready['site']}/healthz", timeout=DEADLINE_S).status_code == 200
+
+
+@pytest.mark.parametrize("option", ["--port", "--relay-port"])
+def test_a_taken_port_is_one_line(site: Site, option: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = {"--port": "0", "--relay-port": "0", option: str(taken.getsockname()[1])}
+        done = site.run("serve", *(word for pair in ports.items() for word in pair))
+    assert (done.returncode, done.stdout) == (2, "")
+    ours = [line for line in done.stderr.splitlines() if line.startswith("meshnet site: ")]
+    assert len(ours) == 1
+    assert ports[option] in ours[0]
+
+
+def test_an_old_database_is_one_line(tmp_path: Path) -> None:
+    done = Site(tmp_path).run("serve", "--port", "0", "--relay-port", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].endswith("[not_migrated]")
+
+
+def test_a_relay_that_nodes_could_not_reach_is_one_line(site: Site) -> None:
+    done = site.run("serve", "--host", "0.0.0.0", "--port", "0", "--relay-port", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].endswith("[no_relay_url]")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("MESHNET_DEBUG", "perhaps"), ("MESHNET_DATABASE_URL", "mysql://x/y"), ("MESHNET_DATABASE_URL", "postgresql://x")],
+)
+def test_a_wrong_variable_is_named(site: Site, name: str, value: str) -> None:
+    done = site.run("audit", **{name: value})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert name in done.stderr
+
+
+def test_keys_are_their_owners_alone(site: Site, tmp_path: Path) -> None:
+    site.serve()
+    assert {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("secret.key", "site.key")} == {
+        "secret.key": 0o600,
+        "site.key": 0o600,
+    }
+
+
+def test_an_orphan_does_not_start() -> None:
+    program = "from tracker_site.ops.parent_death import die_with_parent; die_with_parent(1); print('started')"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the parent process is gone" in done.stderr
