@@ -82,6 +82,7 @@ class FakeRoutes:
         self.owner_ids = owner_ids
         self.script = script or Script()
         self.opened: list[FakeRoute] = []
+        self.is_closed = False
 
     async def open_route(self, request: RouteRequest) -> FakeRoute:
         if self.script.open_gate is not None:
@@ -91,6 +92,9 @@ class FakeRoutes:
         route = FakeRoute(request, stages_of(request.n_layers, self.owner_ids), self.script)
         self.opened.append(route)
         return route
+
+    async def close(self) -> None:
+        self.is_closed = True
 
     @property
     def open_count(self) -> int:

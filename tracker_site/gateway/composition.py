@@ -42,5 +42,10 @@ class Composition:
             self._gateway, self._loop = Gateway(CatalogModels(), parts), loop
         return self._gateway
 
+    async def stop(self, timeout_s: float) -> None:
+        """End and settle what runs on this loop, and close its routes; for an orderly stop of the site."""
+        if self._gateway is not None and self._loop is asyncio.get_running_loop():
+            await self._gateway.stop(timeout_s)
+
 
 composition = Composition(site_routes)

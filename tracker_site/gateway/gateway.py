@@ -38,6 +38,7 @@ class Gateway:
         self._vocabularies = Vocabularies()
         self._slots: Counter[int] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
 
     async def start(self, caller: Caller, spec: GenerationSpec) -> Generation:
         """Admit a request and start answering it; the hold is placed when this returns.
@@ -58,10 +59,21 @@ class Gateway:
         await generation.held()
         return generation
 
-    async def settled(self) -> None:
-        """Wait until every generation that is alive now is settled; for tests and an orderly stop."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+    async def settled(self, timeout_s: float | None = None) -> bool:
+        """Wait until every generation that is alive now is settled; False when the time was up before."""
+        if not self._tasks:
+            return True
+        _done, late = await asyncio.wait(set(self._tasks), timeout=timeout_s)
+        return not late
+
+    async def stop(self, timeout_s: float) -> None:
+        """End every generation, settle it, close the routes; no new one is taken."""
+        self._is_stopping = True
+        for generation in list(self.live.values()):
+            generation.cancel("site_stopping")
+        if not await self.settled(timeout_s):
+            logger.warning("%d generations were not settled in time; the ledger's sweeper does it", len(self.live))
+        await self._parts.routes.close()
 
     async def _admit(self, spec: GenerationSpec) -> Admission:
         model = await self.find_model(spec.model)
@@ -107,7 +119,7 @@ class Gateway:
         if self._slots[caller.user_id] >= limits.generations_per_user:
             message = f"You have {limits.generations_per_user} generations running; wait for one to end."
             raise RequestError("too_many_generations", message, status=429, error_type="requests")
-        if self._slots.total() >= limits.generations:
+        if self._is_stopping or self._slots.total() >= limits.generations:
             raise RequestError("site_busy", "The site is busy; try again.", status=503, error_type=SERVER_ERROR)
         self._slots[caller.user_id] += 1
 

@@ -151,9 +151,11 @@ class Generation:
             amount_micros, limits = self._admission.hold_micros, self._parts.limits
             await self._hold.place(self.caller.user_id, amount_micros, limits.hold_s)
         except MeshnetError as refusal:
-            self._held.set_exception(refusal)
-            self._held.exception()  # A caller that is gone already does not fetch it.
+            self._refuse(refusal)
             return
+        except BaseException:
+            self._refuse(_internal_error())
+            raise
         self._held.set_result(None)
         last, ending = await self._work_to_the_end()
         self._last = last
@@ -163,6 +165,10 @@ class Generation:
         bill = settle_bill(ending, counts, self._admission.model.prices, self._visit.stages)
         await self._hold.settle(bill.charge_micros, bill.shares, self._parts.limits.settle_s)
         await self._parts.records.store(self._record(last, ending, counts, bill))
+
+    def _refuse(self, refusal: MeshnetError) -> None:
+        self._held.set_exception(refusal)
+        self._held.exception()  # A caller that is gone already does not fetch it.
 
     async def _work_to_the_end(self) -> tuple[Finished | Failed, Ending]:
         """Run the work and name how it ended; whatever happens inside ends here."""
@@ -183,8 +189,7 @@ class Generation:
             return self._failed(error), Ending.FAILED
         except Exception:
             logger.exception("generation %s failed", self.id)
-            message = "The site failed; the generation was ended."
-            return self._failed(MeshnetError("internal_error", "Internal error", message)), Ending.FAILED
+            return self._failed(_internal_error()), Ending.FAILED
         self._board.enter(Phase.DONE, self._parts.clock_s())
         return Finished(reason, self.usage, self.snapshot()), Ending.FINISHED
 
@@ -243,3 +248,7 @@ _CANCEL_MESSAGES = {
 
 def _cancelled(reason: str) -> MeshnetError:
     return MeshnetError(reason, "Cancelled", _CANCEL_MESSAGES.get(reason, "The generation was cancelled."))
+
+
+def _internal_error() -> MeshnetError:
+    return MeshnetError("internal_error", "Internal error", "The site failed; the generation was ended.")

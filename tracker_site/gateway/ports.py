@@ -69,6 +69,9 @@ class RouteOpener(Protocol):
     async def open_route(self, request: RouteRequest) -> OpenRoute:
         """Raises `RouteError`; on cancellation every stage that was opened is closed again."""
 
+    async def close(self) -> None:
+        """Close what is still open and everything behind it. Idempotent."""
+
 
 class Ledger(Protocol):
     """Holds on users' accounts, in micro-credits."""

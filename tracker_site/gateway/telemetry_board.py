@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tracker_site.routes.request import RouteStage
 
 RATE_WINDOW_S: Final = 2.0
+# Over shorter times the figure would be noise: tokens may arrive in bursts.
+RATE_SPAN_MIN_S: Final = 0.2
 
 _ORDER: Final = list(Phase)
 
@@ -154,8 +156,8 @@ class TelemetryBoard:
             return self.mean_tokens_per_s
         if len(self._token_times_s) < 2:
             return 0.0
-        span_s = max(now_s - self._token_times_s[0], self._token_times_s[-1] - self._token_times_s[0])
-        return (len(self._token_times_s) - 1) / span_s if span_s > 0 else 0.0
+        span_s = now_s - self._token_times_s[0]
+        return (len(self._token_times_s) - 1) / span_s if span_s >= RATE_SPAN_MIN_S else 0.0
 
     def _drop_old(self, now_s: float) -> None:
         while self._token_times_s and self._token_times_s[0] < now_s - RATE_WINDOW_S:

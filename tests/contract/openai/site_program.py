@@ -57,6 +57,10 @@ class ScriptedRoutes:
     async def open_route(self, request: RouteRequest) -> FakeRoute:
         return await self._routes[request.artifact_digest].open_route(request)
 
+    async def close(self) -> None:
+        for routes in self._routes.values():
+            await routes.close()
+
 
 def _digest(index: int) -> bytes:
     return bytes([index]) * 32

@@ -134,7 +134,7 @@ def test_clients_that_do_not_read_cost_little_and_hold_up_nobody(site: LiveSite)
     site.post(CHAT, BODY)
     before_bytes = site.resident_bytes
     body = BODY | {"model": "endless", "max_tokens": 30_000, "logprobs": True, "top_logprobs": 20}
-    stalled = [open_stream(site, body) for _ in range(4)]
+    stalled = [open_stream(site, body) for _ in range(2)]
     ids = [request_id(read_until(connection, b": meshnet ")) for connection in stalled]
     try:
         answered = 0
@@ -146,7 +146,7 @@ def test_clients_that_do_not_read_cost_little_and_hold_up_nobody(site: LiveSite)
     finally:
         for connection in stalled:
             connection.close()
-    print(f"4 stalled clients: {grown_bytes / 2**20:.1f} MiB growth, {answered} answers meanwhile, {set(codes)}")
+    print(f"{len(ids)} stalled clients: {grown_bytes / 2**20:.1f} MiB growth, {answered} answers meanwhile, {set(codes)}")
     assert set(codes) == {"client_too_slow"}
     assert grown_bytes <= 32 * 2**20
 

@@ -47,6 +47,7 @@ class MemoryLedger:
 
     credit_micros: int = 10**9
     gate: asyncio.Event | None = None
+    place_error: Exception | None = None
     settle_error: LedgerError | None = None
     placement: asyncio.Event = field(default_factory=asyncio.Event)
     settlement: asyncio.Event = field(default_factory=asyncio.Event)
@@ -57,6 +58,8 @@ class MemoryLedger:
         self.placement.set()
         if self.gate is not None:
             await self.gate.wait()
+        if self.place_error is not None:
+            raise self.place_error
         if amount_micros > self.credit_micros:
             raise LedgerError("insufficient_credit", "Not enough credit", "The account does not cover this request.")
         hold_id = uuid.uuid4()

@@ -254,12 +254,31 @@ async def test_a_ledger_that_fails_leaves_the_hold_to_its_sweeper_and_the_answer
 async def test_a_stopping_site_ends_and_settles_what_runs() -> None:
     world = World(Script(stall_at=3))
     generation = await world.start(chat())
-    await anext(generation.events())
-    for task in list(world.gateway._tasks):
-        task.cancel()
+    events = generation.events()
+    await anext(events)
     async with asyncio.timeout(5):
-        await world.gateway.settled()
-    assert world.records.stored[0].failure is not None
+        await world.gateway.stop(timeout_s=2)
+    rest = [event async for event in events]
+    last = last_of(rest)
+    assert isinstance(last, Failed)
+    assert last.error.code == "site_stopping"
+    assert world.records.stored[0].ending is Ending.CANCELLED
+    assert world.routes.is_closed
+    with pytest.raises(RequestError) as caught:
+        await world.start(chat())
+    assert caught.value.code == "site_busy"
+    world.assert_clean()
+
+
+async def test_a_ledger_that_breaks_unexpectedly_refuses_and_frees_the_slot(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.ledger.place_error = RuntimeError("broken")
+    with pytest.raises(MeshnetError) as caught:
+        await world.start(chat())
+    assert caught.value.code == "internal_error"
+    await world.gateway.settled()
+    assert "ended with an error of ours" in caplog.text
+    assert not world.gateway._slots
     world.assert_clean()
 
 

@@ -34,6 +34,19 @@ def test_the_rate_is_that_of_the_last_two_seconds() -> None:
     for tick in range(40):
         made.count_token((), 101.0 + tick * 0.1)
     assert made.snapshot(104.9).tokens_per_s == 10.0
+
+
+def test_a_burst_is_no_rate() -> None:
+    made = board()
+    for _ in range(5):
+        made.count_token((), 101.0)
+    assert made.snapshot(101.01).tokens_per_s == 0.0
+
+
+def test_the_rate_falls_when_no_more_tokens_come() -> None:
+    made = board()
+    for tick in range(40):
+        made.count_token((), 101.0 + tick * 0.1)
     assert made.snapshot(106.0).tokens_per_s < 10.0
     assert made.snapshot(110.0).tokens_per_s == 0.0
     assert made.snapshot(110.0).generated_tokens == 40
