@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, TOKEN_ACK_WINDOW
+from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, MAX_MESSAGE_BYTES, TOKEN_ACK_WINDOW
 from meshnet.frame.frames import MAX_TENSOR_BYTES
 from meshnet.ids import Edge
 from meshnet.session import Window
@@ -29,8 +29,11 @@ CHUNK_ROWS: Final = 128
 PREFILL_WINDOW_FRAMES: Final = 3
 # A seam whose width the node did not report: the widest known (deepseek4, 4 streams of 7168 f32).
 UNKNOWN_SEAM_BYTES_PER_ROW: Final = 4 * 7168 * 4
-# Beside its rows a message holds 160 + 24 x stages bytes at most; a chunk's token ids need more. Source: rules, 7.
-FRAME_OVERHEAD_BYTES: Final = 4096
+# Beside its rows a message holds 160 + 24 x stages bytes at most, a chunk's token ids, and what the relay counts for
+# holding it. Source: protocol rules, 7.
+MESSAGE_OVERHEAD_BYTES: Final = 4096
+# Rows that one part of a frame holds, at least.
+_PART_BYTES: Final = MAX_MESSAGE_BYTES - MESSAGE_OVERHEAD_BYTES
 # A token event with 20 alternatives and 64 residence entries.
 TOKEN_EVENT_BYTES: Final = 2048
 
@@ -54,9 +57,10 @@ class RouteEdge:
 
     @property
     def relay_window_bytes(self) -> int:
-        """Payload bytes that may wait in the relay."""
+        """What may wait in the relay: everything that credits allow, in as many parts as it takes."""
         tokens_bytes = TOKEN_ACK_WINDOW * TOKEN_EVENT_BYTES if self.carries_tokens else 0
-        return self.window.tensor_bytes + self.window.frames * FRAME_OVERHEAD_BYTES + tokens_bytes
+        messages = self.window.frames + -(-self.window.tensor_bytes // _PART_BYTES)
+        return self.window.tensor_bytes + messages * MESSAGE_OVERHEAD_BYTES + tokens_bytes
 
 
 def plan_edges(stages: Sequence[Offer]) -> tuple[RouteEdge, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from meshnet.constants import GATEWAY_STAGE, TOKEN_ACK_WINDOW
 from meshnet.tickets import EdgePermit, Ticket
 from meshnet.v1 import control_pb2, session_pb2
-from tracker_site.routes.edges import CHUNK_ROWS, FRAME_OVERHEAD_BYTES, UNKNOWN_SEAM_BYTES_PER_ROW, plan_edges
+from tracker_site.routes.edges import CHUNK_ROWS, MESSAGE_OVERHEAD_BYTES, UNKNOWN_SEAM_BYTES_PER_ROW, plan_edges
 from tracker_site.routes.offers import Hop
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _permit(one: RouteEdge) -> EdgePermit:
 
 
 def _bytes_max(terms: RouteTerms, stage: int) -> int:
-    row_bytes = FRAME_OVERHEAD_BYTES
+    row_bytes = MESSAGE_OVERHEAD_BYTES
     if stage != GATEWAY_STAGE:
         row_bytes += terms.plan.stages[stage].seam_bytes_per_row or UNKNOWN_SEAM_BYTES_PER_ROW
     rows = len(terms.request.prompt_tokens) + _ROWS_PER_TOKEN * terms.request.max_tokens

@@ -6,9 +6,10 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -24,7 +25,7 @@ from meshnet.packets import Packet, PacketKind
 from meshnet.tickets import EdgePermit, Ticket, sign_ticket
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 RELAY_ID = "relay-under-test"
 SITE_KEY = SigningKey.from_bytes(b"s" * 32)
@@ -45,12 +46,10 @@ class RelayProcess:
 async def a_relay(*arguments: str) -> AsyncIterator[RelayProcess]:
     """Start `python -m tracker_site.relay` and stop it again."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "tracker_site.relay", "--relay-id", RELAY_ID, "--site-public-key", SITE_KEY.public_key.hex()),
-        *arguments,
+        *_command(*arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env=_environment(),
     )
     assert process.stdout is not None
     try:
@@ -60,6 +59,26 @@ async def a_relay(*arguments: str) -> AsyncIterator[RelayProcess]:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(process.wait(), DEADLINE_S)
+
+
+@contextmanager
+def a_shared_relay() -> Iterator[str]:
+    """A relay process that outlives one test's event loop; gives its URL."""
+    with subprocess.Popen(_command(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment()) as process:
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.terminate()
+
+
+def _command(*arguments: str) -> list[str]:
+    own = ["--relay-id", RELAY_ID, "--site-public-key", SITE_KEY.public_key.hex()]
+    return [sys.executable, "-m", "tracker_site.relay", *own, *arguments]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def a_key(number: int = 0) -> SessionKey:

@@ -73,7 +73,7 @@ class Node:
         self.connection: ClientConnection | None = None
         self.opened: list[SessionKey] = []
         self.closed: list[SessionKey] = []
-        self.is_quiet = False  # reads nothing from the relay while set
+        self.is_stopped = False  # its worker neither takes nor gives anything while set
         self._changed = asyncio.Event()
         self._refusals: dict[Binding, str] = {}
 
@@ -166,7 +166,7 @@ class Node:
     def _handle_events(self) -> None:
         for event in self.member.events():
             match event:
-                case PacketsReceived(packets) if not self.is_quiet:
+                case PacketsReceived(packets) if not self.is_stopped:
                     for packet in packets:
                         self._take(packet)
                 case BindRefused(binding, code):
@@ -187,7 +187,7 @@ class Node:
         while True:
             await self.state.outgoing.wait()
             self.state.outgoing.clear()
-            packets = [_packet(message) for message in self.machine.take_outgoing()]
+            packets = [] if self.is_stopped else [_packet(message) for message in self.machine.take_outgoing()]
             known = [one for one in packets if self.member.is_bound(Binding(one.key, one.from_stage))]
             if known:
                 self.member.send(known)
@@ -215,10 +215,11 @@ class FakeNodes:
         self.nodes = {node.shape.name: node for node in nodes}
         self.news: asyncio.Queue[StageNews] = asyncio.Queue()
         self.silent: set[str] = set()  # never answer an opening
+        self.paused: set[str] = set()  # offer nothing
 
     async def offers(self, artifact_digest: bytes) -> list[Offer]:
         assert artifact_digest == ARTIFACT
-        return [node.offer() for node in self.nodes.values()]
+        return [node.offer() for name, node in self.nodes.items() if name not in self.paused]
 
     async def open_stage(
         self, node_id: str, request: control_pb2.OpenStage, reply_channel: str, timeout_s: float

@@ -7,6 +7,7 @@ import itertools
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ from meshnet.keys import SigningKey
 from meshnet.openai.events import FinishReason
 from meshnet.openai.specification import SamplingSpec
 from meshnet.sampling import SamplingTerms, sample
-from tests.integration.relay.process import RELAY_ID, SITE_KEY, RelayProcess, a_relay
+from tests.integration.relay.process import RELAY_ID, SITE_KEY, a_relay, a_shared_relay
 from tests.integration.routes.fake_nodes import ARTIFACT, DEADLINE_S, N_LAYERS, FakeNodes, Node, Shape
 from tests.simulators.faults import Faults
 from tracker_site.nodes.control import StageNews
@@ -28,9 +29,12 @@ from tracker_site.routes.route_parts import RouteParts
 from tracker_site.routes.site_routes import SiteRoutes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
 
     from tracker_site.routes.driver import DrivenRoute
+
+    SiteMaker = Callable[..., AbstractAsyncContextManager["Site"]]
 
 PROMPT = tuple(b"The quick brown fox jumps over the lazy dog. " * 12)  # 540 tokens: 5 chunks
 DEADLINES = RouteDeadlines(relay_s=1.0, open_s=2.0, step_min_s=0.8, margin_s=0.3)
@@ -54,24 +58,16 @@ class Site:
 
 
 @asynccontextmanager
-async def a_site(*shapes: Shape, deadlines: RouteDeadlines = DEADLINES) -> AsyncIterator[Site]:
+async def site_on(relay_url: str, *shapes: Shape) -> AsyncIterator[Site]:
     async with AsyncExitStack() as stack:
-        relay = await stack.enter_async_context(a_relay())
-        site = await stack.enter_async_context(a_site_on(relay, *shapes, deadlines=deadlines))
-        yield site
-
-
-@asynccontextmanager
-async def a_site_on(relay: RelayProcess, *shapes: Shape, deadlines: RouteDeadlines = DEADLINES) -> AsyncIterator[Site]:
-    async with AsyncExitStack() as stack:
-        nodes = [await stack.enter_async_context(Node(shape).running(relay.url)) for shape in shapes]
+        nodes = [await stack.enter_async_context(Node(shape).running(relay_url)) for shape in shapes]
         access = FakeNodes(*nodes)
         parts = RouteParts(
-            link=RelayLink(relay.url, SigningKey.generate()),
+            link=RelayLink(relay_url, SigningKey.generate()),
             nodes=access,
             site_key=SITE_KEY,
             relay_id=RELAY_ID,
-            deadlines=deadlines,
+            deadlines=DEADLINES,
         )
         routes = SiteRoutes(parts)
         try:
@@ -79,6 +75,18 @@ async def a_site_on(relay: RelayProcess, *shapes: Shape, deadlines: RouteDeadlin
         finally:
             async with asyncio.timeout(DEADLINE_S):
                 await routes.close()
+
+
+@pytest.fixture(scope="module")
+def relay_url() -> Iterator[str]:
+    with a_shared_relay() as url:
+        yield url
+
+
+@pytest.fixture
+def a_site(relay_url: str) -> SiteMaker:
+    """Makes a site with nodes of these shapes, on the module's relay."""
+    return partial(site_on, relay_url)
 
 
 def whole(name: str = "whole", **changes: object) -> Shape:
@@ -163,7 +171,7 @@ CUTS = [[], [3], [1], [5], [2, 4], [1, 2, 3, 4, 5]]
 
 
 @pytest.mark.parametrize("bounds", CUTS, ids=lambda bounds: f"{len(bounds) + 1}-stages-{bounds}")
-async def test_every_cut_gives_the_tokens_of_the_whole_model(bounds: list[int]) -> None:
+async def test_every_cut_gives_the_tokens_of_the_whole_model(a_site: SiteMaker, bounds: list[int]) -> None:
     request = a_request()
     async with a_site(*cut(*bounds)) as site:
         route = await site.routes.open_route(request)
@@ -179,7 +187,7 @@ async def test_every_cut_gives_the_tokens_of_the_whole_model(bounds: list[int]) 
     assert seen.progress == [128, 256, 384, 512, 540]
 
 
-async def test_sampling_and_alternatives_come_through() -> None:
+async def test_sampling_and_alternatives_come_through(a_site: SiteMaker) -> None:
     request = a_request(PROMPT[:5], 12, temperature=1.5, logprobs=True, top_logprobs=3)
     async with a_site(*cut(3)) as site:
         route = await site.routes.open_route(request)
@@ -196,7 +204,7 @@ async def test_sampling_and_alternatives_come_through() -> None:
         assert [stage for stage, _ in token.residence] == [0, 1]
 
 
-async def test_stages_say_who_they_are() -> None:
+async def test_stages_say_who_they_are(a_site: SiteMaker) -> None:
     async with a_site(*cut(3)) as site:
         route = await site.routes.open_route(a_request())
         first = route.stages[0]
@@ -205,7 +213,7 @@ async def test_stages_say_who_they_are() -> None:
         await site.settled()
 
 
-async def test_many_routes_share_nodes_and_one_connection() -> None:
+async def test_many_routes_share_nodes_and_one_connection(a_site: SiteMaker) -> None:
     requests = [a_request((*PROMPT[: 50 + 30 * number], number), 20) for number in range(8)]
     async with a_site(*cut(3)) as site:
         routes = await asyncio.gather(*(site.routes.open_route(request) for request in requests))
@@ -215,7 +223,7 @@ async def test_many_routes_share_nodes_and_one_connection() -> None:
     assert [one.tokens for one in seen] == [expected_tokens(request) for request in requests]
 
 
-async def test_a_hundred_routes_some_cancelled_leave_nothing() -> None:
+async def test_a_hundred_routes_some_cancelled_leave_nothing(a_site: SiteMaker) -> None:
     async with a_site(*cut(3)) as site:
         for number in range(100):
             route = await site.routes.open_route(a_request(PROMPT[: 5 + number], 5))
@@ -230,7 +238,7 @@ async def test_a_hundred_routes_some_cancelled_leave_nothing() -> None:
 # --- readers ---
 
 
-async def test_a_cancelled_route_is_closed_on_every_stage_at_once() -> None:
+async def test_a_cancelled_route_is_closed_on_every_stage_at_once(a_site: SiteMaker) -> None:
     async with a_site(*cut(2, 4)) as site:
         route = await site.routes.open_route(a_request(max_tokens=1000))
         await read(route, at_most=3)
@@ -241,7 +249,7 @@ async def test_a_cancelled_route_is_closed_on_every_stage_at_once() -> None:
         assert all(node.closed == node.opened for node in site.access.nodes.values())
 
 
-async def test_a_reader_that_takes_nothing_stops_the_tail_at_its_window() -> None:
+async def test_a_reader_that_takes_nothing_stops_the_tail_at_its_window(a_site: SiteMaker) -> None:
     async with a_site(whole()) as site:
         request = a_request(PROMPT[:3], 1000)
         expected = expected_tokens(request)
@@ -254,7 +262,7 @@ async def test_a_reader_that_takes_nothing_stops_the_tail_at_its_window() -> Non
         await site.settled()
 
 
-async def test_giving_up_while_a_node_does_not_answer_closes_what_was_opened() -> None:
+async def test_giving_up_while_a_node_does_not_answer_closes_what_was_opened(a_site: SiteMaker) -> None:
     async with a_site(*cut(3)) as site:
         site.access.silent.add("n1")
         opening = asyncio.create_task(site.routes.open_route(a_request()))
@@ -269,7 +277,7 @@ async def test_giving_up_while_a_node_does_not_answer_closes_what_was_opened() -
 # --- refusals ---
 
 
-async def test_a_refusing_node_is_planned_around() -> None:
+async def test_a_refusing_node_is_planned_around(a_site: SiteMaker) -> None:
     full = whole("full", faults=Faults(refuse_open="kv_exhausted"))
     spare = whole("spare", decode_ms_per_layer=5.0)
     async with a_site(full, spare) as site:
@@ -280,7 +288,7 @@ async def test_a_refusing_node_is_planned_around() -> None:
         await site.settled()
 
 
-async def test_when_all_refuse_the_reason_is_told() -> None:
+async def test_when_all_refuse_the_reason_is_told(a_site: SiteMaker) -> None:
     async with a_site(whole(faults=Faults(refuse_open="kv_exhausted"))) as site:
         with pytest.raises(RouteFailedError) as caught:
             await site.routes.open_route(a_request())
@@ -288,7 +296,7 @@ async def test_when_all_refuse_the_reason_is_told() -> None:
         await site.settled()
 
 
-async def test_missing_layers_are_told() -> None:
+async def test_missing_layers_are_told(a_site: SiteMaker) -> None:
     async with a_site(Shape("head", 0, 3)) as site:
         with pytest.raises(RouteError, match="layers 3-5") as caught:
             await site.routes.open_route(a_request())
@@ -296,14 +304,14 @@ async def test_missing_layers_are_told() -> None:
         await site.settled()
 
 
-async def test_nodes_with_other_settings_do_not_share_a_route() -> None:
+async def test_nodes_with_other_settings_do_not_share_a_route(a_site: SiteMaker) -> None:
     async with a_site(Shape("head", 0, 3), Shape("tail", 3, N_LAYERS, context_length=1024)) as site:
         with pytest.raises(RouteError) as caught:
             await site.routes.open_route(a_request())
         assert caught.value.code == "contract_mismatch"
 
 
-async def test_a_node_that_does_not_answer_is_planned_around() -> None:
+async def test_a_node_that_does_not_answer_is_planned_around(a_site: SiteMaker) -> None:
     async with a_site(whole("silent"), whole("spare", decode_ms_per_layer=5.0)) as site:
         site.access.silent.add("silent")
         route = await site.routes.open_route(a_request())
@@ -312,7 +320,7 @@ async def test_a_node_that_does_not_answer_is_planned_around() -> None:
         await site.settled()
 
 
-async def test_sessions_that_nodes_have_not_reported_yet_count() -> None:
+async def test_sessions_that_nodes_have_not_reported_yet_count(a_site: SiteMaker) -> None:
     async with a_site(whole("a"), whole("b", decode_ms_per_layer=1.01)) as site:
         stale = [node.offer() for node in site.access.nodes.values()]
 
@@ -331,7 +339,7 @@ async def test_sessions_that_nodes_have_not_reported_yet_count() -> None:
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
-async def test_a_killed_stage_is_named_at_once_and_the_others_are_freed(lost: int) -> None:
+async def test_a_killed_stage_is_named_at_once_and_the_others_are_freed(a_site: SiteMaker, lost: int) -> None:
     async with a_site(*cut(2, 4)) as site:
         route = await site.routes.open_route(a_request(max_tokens=1000))
         await read(route, at_most=3)
@@ -347,7 +355,9 @@ async def test_a_killed_stage_is_named_at_once_and_the_others_are_freed(lost: in
 
 @pytest.mark.parametrize("at", [10, 545])
 @pytest.mark.parametrize("stage", [0, 1])
-async def test_a_stage_that_stops_computing_is_named_within_its_deadline(at: int, stage: int) -> None:
+async def test_a_stage_that_stops_computing_is_named_within_its_deadline(
+    a_site: SiteMaker, at: int, stage: int
+) -> None:
     faults = {f"n{stage}": Faults(stall_at_position=at)}
     async with a_site(*cut(3, **faults)) as site:
         route = await site.routes.open_route(a_request(max_tokens=1000))
@@ -355,7 +365,21 @@ async def test_a_stage_that_stops_computing_is_named_within_its_deadline(at: int
         assert (error.code, error.stage) == ("step_timeout", stage)
 
 
-async def test_an_engine_that_fails_is_named() -> None:
+async def test_a_member_that_stalls_in_a_ring_holds_nobody_else_back(a_site: SiteMaker) -> None:
+    request = a_request(max_tokens=200)
+    async with a_site(*cut(3), whole("other", decode_ms_per_layer=50.0)) as site:
+        stalled = await site.routes.open_route(a_request(max_tokens=1000))
+        site.access.paused.add("n0")
+        other = await site.routes.open_route(request)
+        await read(stalled, at_most=3)
+        site.node("n1").is_stopped = True
+        assert (await read(other)).tokens == expected_tokens(request)
+        error = await failure(stalled)
+        assert (error.code, error.stage) == ("step_timeout", 1)
+        await other.close("finished")
+
+
+async def test_an_engine_that_fails_is_named(a_site: SiteMaker) -> None:
     async with a_site(*cut(3, n1=Faults(fail_at_position=545))) as site:
         route = await site.routes.open_route(a_request(max_tokens=1000))
         error = await failure(route)
@@ -368,7 +392,7 @@ async def test_an_engine_that_fails_is_named() -> None:
     ("faults", "code"),
     [(Faults(bad_token_at_index=2), "bad_token_id"), (Faults(skip_token_at_index=2), "sequence_gap")],
 )
-async def test_a_lying_tail_is_named(faults: Faults, code: str) -> None:
+async def test_a_lying_tail_is_named(a_site: SiteMaker, faults: Faults, code: str) -> None:
     async with a_site(*cut(3, n1=faults)) as site:
         route = await site.routes.open_route(a_request(max_tokens=1000))
         error = await failure(route)
@@ -377,7 +401,7 @@ async def test_a_lying_tail_is_named(faults: Faults, code: str) -> None:
         await site.settled()
 
 
-async def test_a_session_that_ends_on_its_node_ends_the_route() -> None:
+async def test_a_session_that_ends_on_its_node_ends_the_route(a_site: SiteMaker) -> None:
     async with a_site(*cut(3)) as site:
         route = await site.routes.open_route(a_request(max_tokens=1000))
         await read(route, at_most=1)
@@ -389,7 +413,7 @@ async def test_a_session_that_ends_on_its_node_ends_the_route() -> None:
         await site.settled()
 
 
-async def test_a_lost_control_connection_alone_ends_nothing() -> None:
+async def test_a_lost_control_connection_alone_ends_nothing(a_site: SiteMaker) -> None:
     request = a_request()
     async with a_site(*cut(3)) as site:
         route = await site.routes.open_route(request)
@@ -400,7 +424,7 @@ async def test_a_lost_control_connection_alone_ends_nothing() -> None:
 
 
 async def test_a_relay_that_dies_ends_its_routes_and_a_new_one_serves_the_next() -> None:
-    async with a_relay() as relay, a_site_on(relay, whole()) as site:
+    async with a_relay() as relay, site_on(relay.url, whole()) as site:
         route = await site.routes.open_route(a_request(max_tokens=1000))
         await read(route, at_most=1)
         relay.process.kill()
@@ -416,7 +440,7 @@ async def test_a_relay_that_dies_ends_its_routes_and_a_new_one_serves_the_next()
             await again.close("finished")
 
 
-async def test_a_failed_route_harms_no_other() -> None:
+async def test_a_failed_route_harms_no_other(a_site: SiteMaker) -> None:
     request = a_request(max_tokens=60)
     async with a_site(*cut(3), whole("spare", decode_ms_per_layer=50.0)) as site:
         doomed = await site.routes.open_route(a_request(max_tokens=1000))

@@ -7,8 +7,10 @@ from dataclasses import replace
 import pytest
 
 from meshnet.constants import GATEWAY_STAGE
+from meshnet.frame import Codec, DType, Frame, Phase, StageResidence, Tensor, fragment_frame, serialise_frame
 from meshnet.ids import Edge, SessionKey
 from meshnet.keys import SigningKey
+from meshnet.packets import Packet, PacketKind
 from meshnet.tickets import sign_ticket, verify_ticket
 from meshnet.v1 import session_pb2
 from tests.unit.routes.route_kit import DEADLINES, END_TOKEN, SESSION, WIDTH, a_request, an_offer
@@ -208,8 +210,25 @@ def test_a_relay_accepts_these_tickets_in_time(stage: int) -> None:
     assert read == ticket
 
 
-def test_relay_windows_hold_all_that_credits_allow() -> None:
-    terms = terms_of(RELAYED)
-    by_edge = {one.edge: one for one in terms.edges}
-    for permit in member_ticket(terms, issue(1)).permits:
-        assert permit.window_bytes >= by_edge[permit.edge].window.tensor_bytes
+@pytest.mark.parametrize("elements", [16, 1000, 4 * 7168])
+def test_relay_windows_hold_all_that_credits_allow(elements: int) -> None:
+    """The widest frames, in parts, with the longest headers: what the relay counts stays within what it grants."""
+    stages = (replace(an_offer(0, 2), seam_bytes_per_row=elements * 4), an_offer(1, 2))
+    seam = {one.edge: one for one in plan_edges(stages)}[Edge(0, 1)]
+    frame = Frame(
+        session=SESSION,
+        epoch=2**32 - 1,
+        from_stage=0,
+        to_stage=1,
+        seq=2**63,
+        phase=Phase.PREFILL,
+        position=2**30,
+        rows=CHUNK_ROWS,
+        token_ids=(2**31 - 1,) * CHUNK_ROWS,
+        tensors=(Tensor("hidden", DType.F32, (CHUNK_ROWS, elements), Codec.RAW, bytes(CHUNK_ROWS * elements * 4)),),
+        residence=tuple(StageResidence(stage, 2**31, 2**31, 2**31) for stage in range(64)),
+    )
+    parts = [serialise_frame(part) for part in fragment_frame(frame)]
+    held_bytes = sum(Packet(KEY, 0, 1, PacketKind.FRAME, part).held_bytes for part in parts)
+    assert seam.window.frames * frame.data_bytes == seam.window.tensor_bytes
+    assert seam.window.frames * held_bytes <= seam.relay_window_bytes
