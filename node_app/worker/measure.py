@@ -7,8 +7,10 @@ do; medians, because a volunteer's machine does other things too.
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
+
+from meshnet.errors import WorkerError
 
 if TYPE_CHECKING:
     from node_app.worker.client import ProbeResult
@@ -18,6 +20,9 @@ DECODE_REPEATS = 5
 PREFILL_REPEATS = 2
 PREFILL_ROWS = 128
 PROBE_TIMEOUT_S = 120.0
+
+# The engine takes fewer rows in one step than asked; a smaller chunk measures as well.
+TOO_MANY_ROWS_CODES = frozenset({"message_too_large", "wrong_shape"})
 
 
 class Prober(Protocol):
@@ -80,8 +85,15 @@ async def measure_shard(worker: Prober, shape: ShardShape) -> ShardSpeed:
         WorkerError: a step failed.
     """
     decode_us = await _median_us(worker, rows=1, repeats=DECODE_REPEATS)
-    prefill_us = await _median_us(worker, rows=shape.chunk_rows, repeats=PREFILL_REPEATS)
-    return spread_times(shape, decode_us, prefill_us)
+    while True:
+        try:
+            prefill_us = await _median_us(worker, rows=shape.chunk_rows, repeats=PREFILL_REPEATS)
+        except WorkerError as error:
+            if error.code not in TOO_MANY_ROWS_CODES or shape.chunk_rows == 1:
+                raise
+            shape = replace(shape, chunk_rows=shape.chunk_rows // 2)
+        else:
+            return spread_times(shape, decode_us, prefill_us)
 
 
 async def _median_us(worker: Prober, rows: int, repeats: int) -> float:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from meshnet.errors import WorkerError
 from node_app.worker.client import ProbeResult
 from node_app.worker.measure import ShardShape, measure_shard, spread_times
 
@@ -25,6 +26,27 @@ async def test_times_are_spread_over_layers_rows_and_tail() -> None:
     assert speed.tail_ms == pytest.approx(0.25)
     assert speed.prefill_ms_per_layer == pytest.approx(0.1)
     assert prober.rows == [1] * 6 + [8] * 3
+
+
+async def test_an_engine_of_smaller_steps_is_measured_with_smaller_chunks() -> None:
+    class NarrowProber(SteadyProber):
+        async def probe(self, rows: int, timeout_s: float) -> ProbeResult:
+            if rows > 2:
+                raise WorkerError("message_too_large", "Too large", "more rows than a step takes")
+            return await super().probe(rows, timeout_s)
+
+    speed = await measure_shard(NarrowProber(), ShardShape(n_layers=10, tail_share=0.2, chunk_rows=8))
+    assert speed.prefill_ms_per_layer == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("code", ["worker_lost", "engine_failed"])
+async def test_any_other_failure_is_the_workers(code: str) -> None:
+    class FailingProber(SteadyProber):
+        async def probe(self, rows: int, timeout_s: float) -> ProbeResult:
+            raise WorkerError(code, "Failed", "why")
+
+    with pytest.raises(WorkerError, match=code):
+        await measure_shard(FailingProber(), ShardShape(n_layers=10, tail_share=0.2))
 
 
 def test_a_shard_without_a_tail_gives_it_no_time() -> None:
