@@ -121,10 +121,12 @@ class RelayServer:
 
     async def _write(self, member_id: int, connection: ServerConnection, wakeup: asyncio.Event) -> None:
         try:
-            while not self._flow.is_dismissed(member_id):
+            is_welcome = True
+            while is_welcome:
                 await wakeup.wait()
                 wakeup.clear()
                 await self._drain(member_id, connection)
+                is_welcome = not self._flow.is_dismissed(member_id)
             await connection.close(_CLOSE_POLICY, "dismissed")
         except ConnectionClosed:
             return  # the reader notices too, and ends the member
