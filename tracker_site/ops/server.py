@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 LISTEN_BACKLOG: Final = 512
 SHUTDOWN_TIMEOUT_S: Final = 5.0
+SETTLE_TIMEOUT_S: Final = 5.0
 DAPHNE_OPTIONS: Final = {
     "http_timeout": None,  # long streams; every phase of a generation has a deadline of its own
     "websocket_timeout": -1,  # Daphne would close every control connection after a day
@@ -78,9 +79,11 @@ def run_site(
     Returns:
         Why the start failed, if it did.
     """
-    from daphne.server import Server, defer, reactor  # noqa: PLC0415 - installs Twisted's reactor
+    from daphne.server import defer, reactor  # noqa: PLC0415 - installs Twisted's reactor
 
-    server = Server(application, endpoints=[_endpoint(listening)], **DAPHNE_OPTIONS)
+    from tracker_site.gateway.backpressure import BackpressureServer  # noqa: PLC0415 - imports Daphne
+
+    server = BackpressureServer(application, endpoints=[_endpoint(listening)], **DAPHNE_OPTIONS)
     failures: list[MeshnetError] = []
     tasks: list[asyncio.Future[None]] = []
 
@@ -116,6 +119,9 @@ def _endpoint(listening: socket.socket) -> str:
 
 
 async def _shut_down(server: object, relay: RelayProcess, tasks: list[asyncio.Future[None]]) -> None:
+    from tracker_site.gateway.composition import composition  # noqa: PLC0415 - needs the settings
+
+    await composition.stop(SETTLE_TIMEOUT_S)  # clients are told while their connections stand
     details = list(getattr(server, "connections", {}).values())
     running = [one["application_instance"] for one in details if one.get("application_instance") is not None]
     for task in (*running, *tasks):
