@@ -20,7 +20,7 @@ from tracker_site.billing.audit import audit_ledger
 from tracker_site.billing.forms import GrantForm
 from tracker_site.billing.ledger import grant
 from tracker_site.billing.models import Account, Hold, Transfer
-from tracker_site.billing.views import in_credits
+from tracker_site.billing.pricing import credits_text
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -56,7 +56,7 @@ class AccountAdmin(ReadOnlyAdmin):
     @admin.display(description="credits", ordering="balance_micros")
     def credits(self, account: Account) -> str:
         """The balance for people."""
-        return f"{in_credits(account.balance_micros):,f}"
+        return credits_text(account.balance_micros)
 
     def get_urls(self) -> list[URLPattern]:
         """The deeds beside the list."""
@@ -114,7 +114,7 @@ class TransferAdmin(ReadOnlyAdmin):
     @admin.display(description="credits", ordering="amount_micros")
     def credits(self, transfer: Transfer) -> str:
         """The amount for people."""
-        return f"{in_credits(transfer.amount_micros):,f}"
+        return credits_text(transfer.amount_micros)
 
 
 @admin.register(Hold)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 
 from meshnet.errors import LedgerError
@@ -70,6 +70,8 @@ def post(entries: Sequence[Entry]) -> list[Transfer]:
 
 def lock_accounts(accounts: Iterable[Account]) -> None:
     """Lock rows by primary key, the one order that everybody follows."""
+    if not connection.features.has_select_for_update:
+        return  # SQLite: the transaction holds the database's write lock since it began
     keys = {account.pk for account in accounts}
     list(Account.objects.select_for_update().filter(pk__in=keys).order_by("pk").values_list("pk"))
 

@@ -29,6 +29,13 @@ class Prices:
             raise ValueError("a price below zero")
 
 
+def credits_text(micros: int) -> str:
+    """Micro-credits as credits for people: exact, without needless zeros."""
+    whole, part = divmod(abs(micros), MICROS_PER_CREDIT)
+    digits = f"{part:06}".rstrip("0")
+    return f"{'-' if micros < 0 else ''}{whole}{'.' if digits else ''}{digits}"
+
+
 @dataclass(frozen=True, slots=True)
 class StageWork:
     """What one stage did: `tokens` rows through `layers` layers, for its owner."""

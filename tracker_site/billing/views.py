@@ -7,7 +7,6 @@ moves once.
 from __future__ import annotations
 
 import secrets
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from django.contrib import messages
@@ -21,7 +20,7 @@ from tracker_site.accounts.models import User
 from tracker_site.billing.forms import ConvertForm
 from tracker_site.billing.ledger import balance_micros, convert_earnings
 from tracker_site.billing.models import Account, Transfer
-from tracker_site.billing.pricing import MICROS_PER_CREDIT
+from tracker_site.billing.pricing import credits_text
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
@@ -36,11 +35,13 @@ def overview(request: HttpRequest) -> HttpResponse:
     user = _signed_in(request)
     mine = Q(debit_account__user=user) | Q(credit_account__user=user)
     transfers = Transfer.objects.filter(mine).select_related("debit_account", "credit_account")[:SHOWN_TRANSFERS]
+    earnings = balance_micros(user, Account.Kind.EARNINGS)
     context = {
-        "credits": in_credits(balance_micros(user)),
-        "held": in_credits(balance_micros(user, Account.Kind.ESCROW)),
-        "earnings": in_credits(balance_micros(user, Account.Kind.EARNINGS)),
-        "transfers": [(transfer, in_credits(transfer.amount_micros)) for transfer in transfers],
+        "credits": credits_text(balance_micros(user)),
+        "held": credits_text(balance_micros(user, Account.Kind.ESCROW)),
+        "earnings": credits_text(earnings),
+        "has_earnings": earnings > 0,
+        "transfers": [(transfer, credits_text(transfer.amount_micros)) for transfer in transfers],
         "key": secrets.token_hex(16),
     }
     return render(request, "billing/overview.html", context)
@@ -61,11 +62,6 @@ def convert(request: HttpRequest) -> HttpResponse:
     else:
         messages.success(request, "Your earnings are credits now.")
     return redirect("billing:overview")
-
-
-def in_credits(micros: int) -> Decimal:
-    """Micro-credits as credits, exact."""
-    return Decimal(micros) / MICROS_PER_CREDIT
 
 
 def _signed_in(request: HttpRequest) -> User:

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracker_site.billing.pricing import Prices, Share, StageWork, charge_micros, hold_micros, split_charge
+from tracker_site.billing.pricing import (
+    Prices,
+    Share,
+    StageWork,
+    charge_micros,
+    credits_text,
+    hold_micros,
+    split_charge,
+)
 
 counts = st.integers(0, 10**7)
 prices = st.builds(Prices, st.integers(0, 10**12), st.integers(0, 10**12))
@@ -59,6 +67,21 @@ def test_an_owner_of_two_stages_gets_one_share() -> None:
         Share(1, 20),
         Share(2, 10),
     )
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (0, "0"),
+        (1, "0.000001"),
+        (12_500_000, "12.5"),
+        (10_000_000, "10"),
+        (-1_000_001, "-1.000001"),
+        (10**15, "1000000000"),
+    ],
+)
+def test_credits_for_people(micros: int, text: str) -> None:
+    assert credits_text(micros) == text
 
 
 @pytest.mark.parametrize("call", ["prices", "charge", "split", "work"])
