@@ -29,7 +29,7 @@ PROGRAM_PACKAGES = {"g++": "c++", "make": "make", "patch": "patch", "ccache": "c
 # These cannot be had without root: a compiler in a prefix would need its own C library and headers.
 _NEEDED_WITHOUT_ROOT = ("c++", "make", "dpkg", "apt-get")
 # The C and C++ run time of the running system must never be shadowed by another one in the prefix.
-_NEVER_UNPACKED = re.compile(r"(libc6|libc-|libc-bin|libgcc-|libstdc\+\+|gcc-|g\+\+|cpp-|binutils|linux-libc)")
+_NEVER_UNPACKED = re.compile(r"(libc6|libc-(bin|dev|l10n)|libgcc-|libstdc\+\+|gcc-|g\+\+|cpp-|binutils|linux-libc)")
 _INSTALLED_BY_APT = re.compile(r"^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ", re.MULTILINE)
 _APT_TIMEOUT_S = 1800
 

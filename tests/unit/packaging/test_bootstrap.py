@@ -12,6 +12,8 @@ SIMULATED = """\
 NOTE: This is only a simulation!
 Inst libabsl-dev (20220623.1-1+deb12u2 Debian:12.9/stable [amd64])
 Inst libc6 [2.36-9] (2.36-10 Debian:12.9/stable [amd64])
+Inst libc-bin [2.36-9] (2.36-10 Debian:12.9/stable [amd64])
+Inst libc-ares2 (1.18.1-3 Debian:12.9/stable [amd64])
 Inst libgrpc++-dev (1.51.1-3+b1 Debian:12.9/stable [amd64])
 Conf libabsl-dev (20220623.1-1+deb12u2 Debian:12.9/stable [amd64])
 """
@@ -75,9 +77,11 @@ def test_apts_simulation_is_read_and_the_c_library_is_never_unpacked():
     assert found == [
         ("libabsl-dev", "20220623.1-1+deb12u2"),
         ("libc6", "2.36-10"),
+        ("libc-bin", "2.36-10"),
+        ("libc-ares2", "1.18.1-3"),
         ("libgrpc++-dev", "1.51.1-3+b1"),
     ]
-    assert [name for name, _ in found if system_packages._NEVER_UNPACKED.match(name)] == ["libc6"]
+    assert [name for name, _ in found if system_packages._NEVER_UNPACKED.match(name)] == ["libc6", "libc-bin"]
 
 
 def test_any_change_of_what_is_installed_changes_the_stamp(monkeypatch, tmp_path):
