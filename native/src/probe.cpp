@@ -25,6 +25,16 @@ Result<std::vector<float>> ProbeRows(const ShardFacts& facts, const v1::ProbeReq
   return hidden;
 }
 
+// The last row's alone, as a prompt chunk asks for them, so that a timed probe costs what a chunk costs; all of them
+// where the caller wants to compare rows.
+std::vector<std::uint32_t> LogitsRows(const ShardFacts& facts, std::uint32_t rows, bool wants_all) {
+  if (!facts.is_tail()) return {};
+  if (!wants_all) return {rows - 1};
+  std::vector<std::uint32_t> all(rows);
+  std::iota(all.begin(), all.end(), 0u);
+  return all;
+}
+
 }  // namespace
 
 Result<v1::ProbeReply> RunProbe(ShardEngine* engine, SequenceId sequence, const v1::ProbeRequest& request) {
@@ -35,14 +45,13 @@ Result<v1::ProbeReply> RunProbe(ShardEngine* engine, SequenceId sequence, const 
   if (rows == 0 || rows > facts.max_step_rows) return Status(Code::kWrongShape, "a number of rows out of range");
   const Result<std::vector<float>> hidden = ProbeRows(facts, request, rows);
   if (!hidden.ok()) return hidden.status();
-  std::vector<std::uint32_t> all_rows(facts.is_tail() ? rows : 0);
-  std::iota(all_rows.begin(), all_rows.end(), 0u);
+  const std::vector<std::uint32_t> logits_rows = LogitsRows(facts, rows, request.want_outputs());
   StepSlice slice;
   slice.sequence = sequence;
   slice.rows = rows;
   slice.token_ids = {request.token_ids().data(), static_cast<std::size_t>(request.token_ids_size())};
   slice.hidden = hidden.value();
-  slice.logits_rows = all_rows;
+  slice.logits_rows = logits_rows;
 
   Status status = engine->Open(sequence);
   if (!status.ok()) return status;
@@ -56,8 +65,9 @@ Result<v1::ProbeReply> RunProbe(ShardEngine* engine, SequenceId sequence, const 
     reply.set_compute_us(
         static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count()));
     v1::Frame carrier;
-    AddTensor(facts.is_tail() ? "logits" : kHiddenTensor, rows, facts.is_tail() ? results[0].logits : results[0].hidden,
-              &carrier);
+    const std::uint32_t output_rows = facts.is_tail() ? static_cast<std::uint32_t>(logits_rows.size()) : rows;
+    AddTensor(facts.is_tail() ? "logits" : kHiddenTensor, output_rows,
+              facts.is_tail() ? results[0].logits : results[0].hidden, &carrier);
     reply.set_output_digest(Sha256(carrier.tensors(0).data()));
     if (request.want_outputs()) *reply.add_outputs() = std::move(*carrier.mutable_tensors(0));
   }

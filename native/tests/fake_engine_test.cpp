@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "sampler.h"
 #include "vectors.h"
 
@@ -100,6 +102,36 @@ TEST(FakeEngineVectorsTest, GreedyAndSampledGenerations) {
     ++compared;
   }
   EXPECT_GT(compared, 0);
+}
+
+TEST(FakeEngineTest, HiddenRowsThatNoLayerGivesAreRefusedAndOthersRun) {
+  LoadPlan plan;
+  plan.layers = {2, 4};
+  const std::unique_ptr<ShardEngine> engine = std::move(FakeEngine::Load(plan, [](float) { return true; }).value());
+  EXPECT_FALSE(engine->facts().is_head());
+  ASSERT_TRUE(engine->Open(0).ok());
+  ASSERT_TRUE(engine->Open(1).ok());
+  int refused = 0;
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1.0f, 0.5f,
+                          65521.0f, 1e30f}) {
+    std::vector<float> rows(16, 7.0f);
+    std::vector<float> bad_rows = rows;
+    bad_rows[15] = bad;
+    StepSlice slices[2];
+    for (SequenceId sequence = 0; sequence < 2; ++sequence) {
+      slices[sequence].sequence = sequence;
+      slices[sequence].position = engine->Length(sequence);
+      slices[sequence].rows = 1;
+      slices[sequence].hidden = sequence == 0 ? bad_rows : rows;
+    }
+    std::vector<StepResult> results;
+    ASSERT_TRUE(engine->Step(slices, &results).ok());
+    EXPECT_EQ(results[0].status.code(), Code::kNotFinite);
+    EXPECT_TRUE(results[1].status.ok());
+    ++refused;
+  }
+  EXPECT_EQ(engine->Length(0), 0u);
+  EXPECT_EQ(engine->Length(1), static_cast<std::uint64_t>(refused));
 }
 
 }  // namespace
