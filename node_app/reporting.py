@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meshnet.v1 import session_pb2, worker_pb2
     from node_app.settings import Carrier
     from node_app.worker.limits import WorkerLimits
-    from node_app.worker.measure import ShardSpeed
+    from node_app.worker.measure import SpeedTracker
 
 REASON_LENGTH_MAX: Final = 300
 
@@ -35,7 +35,7 @@ class ShardFacts:
     artifact_digest: bytes
     contract: session_pb2.BoundaryContract
     limits: WorkerLimits
-    speed: ShardSpeed
+    tracker: SpeedTracker
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,13 @@ def build_report(
 def _shard_report(shard: ShardFacts, status: worker_pb2.StatusReply | None) -> control_pb2.ShardReport:
     cells_total = status.kv_cells_total if status is not None else shard.limits.kv_cells
     cells_reserved = status.kv_cells_reserved if status is not None else 0
+    speed = shard.tracker.speed
     return control_pb2.ShardReport(
         artifact_digest=shard.artifact_digest,
         contract=shard.contract,
-        decode_ms_per_layer=shard.speed.decode_ms_per_layer,
-        prefill_ms_per_layer=shard.speed.prefill_ms_per_layer,
-        tail_ms=shard.speed.tail_ms,
+        decode_ms_per_layer=speed.decode_ms_per_layer,
+        prefill_ms_per_layer=speed.prefill_ms_per_layer,
+        tail_ms=speed.tail_ms,
         kv_cells_total=cells_total,
         kv_cells_free=max(0, cells_total - cells_reserved),
         max_sessions=shard.limits.max_sessions,

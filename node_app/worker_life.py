@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from node_app.artifacts.model_file import ModelFile
     from node_app.hardware.base import Hardware
     from node_app.session_plane import SessionPlane
-    from node_app.worker.client import LoadedShard, WorkerClient
+    from node_app.worker.client import LoadedShard, ProbeResult, WorkerClient
     from node_app.worker.supervisor import RunningWorker, WorkerSupervisor
 
 logger = logging.getLogger(__name__)
@@ -110,10 +110,11 @@ class WorkerLife:
         """Probe and measure the loaded shard; raises WorkerEndedError."""
         try:
             loaded = self._require_loaded()
-            speed = await measure_shard(self._running().client, self._shape(loaded.limits))
+            tracker = await measure_shard(self._running().client, self._shape(loaded.limits))
         except WorkerError as error:
             raise await self._ended(EndCause.PROBE_FAILED, error) from error
-        self.shard = ShardFacts(loaded.artifact_digest, loaded.shard.contract, loaded.limits, speed)
+        speed = tracker.speed
+        self.shard = ShardFacts(loaded.artifact_digest, loaded.shard.contract, loaded.limits, tracker)
         logger.info(
             "measured: decode %.3f ms a layer, prefill %.4f ms a layer and row, tail %.3f ms",
             speed.decode_ms_per_layer,
@@ -139,9 +140,13 @@ class WorkerLife:
             plane.reconcile(status)
             on_status()
 
+        def take_probe(result: ProbeResult) -> None:
+            if self.shard is not None:
+                self.shard.tracker.observe(result.compute_us)
+
         carrying = asyncio.create_task(self._carry(plane), name="bridge")
         try:
-            return await self._supervisor.watch(take_status)
+            return await self._supervisor.watch(take_status, take_probe)
         finally:
             carrying.cancel()
             await asyncio.gather(carrying, return_exceptions=True)

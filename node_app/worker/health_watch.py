@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from node_app.worker.client import ProbeResult, WorkerClient
 
     StatusListener = Callable[[worker_pb2.StatusReply], None]
+    ProbeListener = Callable[[ProbeResult], None]
 
 # The engine is full of other people's sessions: it did not fail, and their steps prove it.
 INCONCLUSIVE_CODES = frozenset({"kv_exhausted", "too_many_sessions"})
@@ -29,10 +30,13 @@ INCONCLUSIVE_CODES = frozenset({"kv_exhausted", "too_many_sessions"})
 class HealthWatch:
     """One watch over one worker; used once, on the event loop of the client."""
 
-    def __init__(self, client: WorkerClient, limits: HealthLimits, on_status: StatusListener) -> None:
+    def __init__(
+        self, client: WorkerClient, limits: HealthLimits, on_status: StatusListener, on_probe: ProbeListener
+    ) -> None:
         self._client = client
         self._limits = limits
         self._on_status = on_status
+        self._on_probe = on_probe
         self._clock = ProbeClock(limits, time.monotonic())
         self._probe: asyncio.Task[ProbeResult] | None = None
 
@@ -75,6 +79,8 @@ class HealthWatch:
         if failure is not None and not isinstance(failure, WorkerError):
             raise failure
         self._clock.prove(now_s)
+        if failure is None:
+            self._on_probe(probe.result())
         return None
 
     async def _drop_probe(self) -> None:

@@ -7,6 +7,7 @@ do; medians, because a volunteer's machine does other things too.
 from __future__ import annotations
 
 import statistics
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,6 +20,7 @@ MICROSECONDS_PER_MS = 1000.0
 DECODE_REPEATS = 5
 PREFILL_REPEATS = 2
 PREFILL_ROWS = 128
+TRACKED_PROBES = 9
 PROBE_TIMEOUT_S = 120.0
 
 # The engine takes fewer rows in one step than asked; a smaller chunk measures as well.
@@ -78,25 +80,49 @@ def spread_times(shape: ShardShape, decode_us: float, prefill_us: float) -> Shar
     )
 
 
-async def measure_shard(worker: Prober, shape: ShardShape) -> ShardSpeed:
+class SpeedTracker:
+    """A shard's speed, kept true by every later probe of one row.
+
+    What was measured at the start may have met a busy machine, and machines become busy later. Recent single rows say
+    how fast the machine is now; chunks are assumed to have slowed down or sped up alike. Not thread-safe.
+    """
+
+    def __init__(self, shape: ShardShape, decode_us: list[int], prefill_us: float) -> None:
+        self._shape = shape
+        self._decode_us = deque(decode_us, maxlen=TRACKED_PROBES)
+        self._first_decode_us = statistics.median(decode_us)
+        self._prefill_us = prefill_us
+
+    def observe(self, decode_us: int) -> None:
+        """Take a later single-row step into account."""
+        self._decode_us.append(decode_us)
+
+    @property
+    def speed(self) -> ShardSpeed:
+        """The speed of the recent probes."""
+        decode_us = statistics.median(self._decode_us)
+        change = decode_us / self._first_decode_us if self._first_decode_us else 1.0
+        return spread_times(self._shape, decode_us, self._prefill_us * change)
+
+
+async def measure_shard(worker: Prober, shape: ShardShape) -> SpeedTracker:
     """Measure a loaded shard; takes DECODE_REPEATS + PREFILL_REPEATS + 2 steps.
 
     Raises:
         WorkerError: a step failed.
     """
-    decode_us = await _median_us(worker, rows=1, repeats=DECODE_REPEATS)
+    decode_us = await _times_us(worker, rows=1, repeats=DECODE_REPEATS)
     while True:
         try:
-            prefill_us = await _median_us(worker, rows=shape.chunk_rows, repeats=PREFILL_REPEATS)
+            prefill_us = await _times_us(worker, rows=shape.chunk_rows, repeats=PREFILL_REPEATS)
         except WorkerError as error:
             if error.code not in TOO_MANY_ROWS_CODES or shape.chunk_rows == 1:
                 raise
             shape = replace(shape, chunk_rows=shape.chunk_rows // 2)
         else:
-            return spread_times(shape, decode_us, prefill_us)
+            return SpeedTracker(shape, decode_us, statistics.median(prefill_us))
 
 
-async def _median_us(worker: Prober, rows: int, repeats: int) -> float:
+async def _times_us(worker: Prober, rows: int, repeats: int) -> list[int]:
     await worker.probe(rows, PROBE_TIMEOUT_S)  # the first step of a shape builds its graph
-    results = [await worker.probe(rows, PROBE_TIMEOUT_S) for _ in range(repeats)]
-    return statistics.median(result.compute_us for result in results)
+    return [(await worker.probe(rows, PROBE_TIMEOUT_S)).compute_us for _ in range(repeats)]

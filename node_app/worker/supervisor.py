@@ -21,7 +21,7 @@ from node_app.worker.restart import EndCause, WorkerEnd
 if TYPE_CHECKING:
     from meshnet.v1 import worker_pb2
     from node_app.worker.health import HealthLimits
-    from node_app.worker.health_watch import StatusListener
+    from node_app.worker.health_watch import ProbeListener, StatusListener
 
 START_TIMEOUT_S = 20.0
 END_GRACE_S = 3.0
@@ -78,11 +78,12 @@ class WorkerSupervisor:
         self._condemned_for = reason
         self._condemned.set()
 
-    async def watch(self, on_status: StatusListener) -> WorkerEnd:
+    async def watch(self, on_status: StatusListener, on_probe: ProbeListener) -> WorkerEnd:
         """Watch the running worker until it is of no use, kill what is left of it and say why.
 
         Args:
             on_status: called with every status, on the event loop.
+            on_probe: called with every probe that went through.
 
         Raises:
             WorkerError: no worker is running.
@@ -93,7 +94,7 @@ class WorkerSupervisor:
         started_s = time.monotonic()
         exited = asyncio.create_task(running.process.wait(), name="worker-exit")
         sick = asyncio.create_task(
-            HealthWatch(running.client, self._limits, on_status).until_sick(), name="worker-health"
+            HealthWatch(running.client, self._limits, on_status, on_probe).until_sick(), name="worker-health"
         )
         condemned = asyncio.create_task(self._condemned.wait(), name="worker-condemned")
         tasks = (exited, sick, condemned)

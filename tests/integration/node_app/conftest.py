@@ -16,3 +16,9 @@ def fake_model(tmp_path: Path) -> Path:
 @pytest.fixture
 def simulated_worker(tmp_path: Path) -> Path:
     return write_worker_program(tmp_path)
+
+
+@pytest.fixture(params=["simulator", pytest.param("native", marks=pytest.mark.native)])
+def worker(request: pytest.FixtureRequest, tmp_path: Path, worker_program: Path) -> Path:
+    """Each worker program there is, with the FakeEngine."""
+    return worker_program if request.param == "native" else write_worker_program(tmp_path)

@@ -38,8 +38,8 @@ async def a_serving_node(
         yield site, node, relay, await node.ready_line()
 
 
-async def test_a_session_is_served_and_leaves_nothing(tmp_path: Path, fake_model: Path, simulated_worker: Path) -> None:
-    async with a_serving_node(tmp_path, fake_model, simulated_worker) as (site, node, relay, ready):
+async def test_a_session_is_served_and_leaves_nothing(tmp_path: Path, fake_model: Path, worker: Path) -> None:
+    async with a_serving_node(tmp_path, fake_model, worker) as (site, node, relay, ready):
         assert ready["ready"] is True
         assert ready["layers"] == "0:4"
         assert ready["worker_pid"] in node.worker_pids()
@@ -47,7 +47,7 @@ async def test_a_session_is_served_and_leaves_nothing(tmp_path: Path, fake_model
         report = await site.wait_for_state(node_id, "serving")
         ((identity, figures),) = report.shards
         assert (identity.layer_begin, identity.layer_end, identity.architecture) == (0, 4, "fake")
-        assert figures.decode_ms_per_layer > 0
+        assert figures.decode_ms_per_layer >= 0
         async with Member.connected(relay.url) as member:
             for _ in range(3):
                 tokens = await Generation(site, member, node_id, max_tokens=40).run()
@@ -88,9 +88,9 @@ async def serves_again(site: Site, member: Member, node_id: str) -> None:
 
 
 async def test_a_killed_worker_is_told_within_a_second_and_replaced(
-    tmp_path: Path, fake_model: Path, simulated_worker: Path
+    tmp_path: Path, fake_model: Path, worker: Path
 ) -> None:
-    async with a_serving_node(tmp_path, fake_model, simulated_worker) as (site, node, relay, ready):
+    async with a_serving_node(tmp_path, fake_model, worker) as (site, node, relay, ready):
         node_id, pid = str(ready["node_id"]), int(str(ready["worker_pid"]))
         async with Member.connected(relay.url) as member:
             generation = await begin(site, member, node_id)
@@ -104,10 +104,8 @@ async def test_a_killed_worker_is_told_within_a_second_and_replaced(
             await serves_again(site, member, node_id)
 
 
-async def test_a_stopped_worker_is_found_killed_and_replaced(
-    tmp_path: Path, fake_model: Path, simulated_worker: Path
-) -> None:
-    async with a_serving_node(tmp_path, fake_model, simulated_worker) as (site, node, relay, ready):
+async def test_a_stopped_worker_is_found_killed_and_replaced(tmp_path: Path, fake_model: Path, worker: Path) -> None:
+    async with a_serving_node(tmp_path, fake_model, worker) as (site, node, relay, ready):
         node_id, pid = str(ready["node_id"]), int(str(ready["worker_pid"]))
         async with Member.connected(relay.url) as member:
             generation = await begin(site, member, node_id)
@@ -149,13 +147,13 @@ async def test_a_restarted_site_gets_the_node_back_and_the_session_goes_on(
 
 
 async def test_a_restarted_relay_ends_its_sessions_and_gets_the_node_back(
-    tmp_path: Path, fake_model: Path, simulated_worker: Path
+    tmp_path: Path, fake_model: Path, worker: Path
 ) -> None:
     async with AsyncExitStack() as stack:
         site = await stack.enter_async_context(a_site(Site("")))
         async with a_relay() as relay:
             site.relay_url = relay.url
-            given = options(site, fake_model, simulated_worker)
+            given = options(site, fake_model, worker)
             node = await stack.enter_async_context(a_node(tmp_path / "state", *given))
             node_id = str((await node.ready_line())["node_id"])
             async with Member.connected(relay.url) as member:
@@ -181,8 +179,8 @@ async def test_two_nodes_serve_side_by_side(tmp_path: Path, fake_model: Path, si
             assert answers == [expected_tokens(N_LAYERS, WIDTH, PROMPT, 60)] * 2
 
 
-async def test_a_killed_agent_leaves_no_worker(tmp_path: Path, fake_model: Path, simulated_worker: Path) -> None:
-    async with a_serving_node(tmp_path, fake_model, simulated_worker) as (_, node, _, _):
+async def test_a_killed_agent_leaves_no_worker(tmp_path: Path, fake_model: Path, worker: Path) -> None:
+    async with a_serving_node(tmp_path, fake_model, worker) as (_, node, _, _):
         workers = node.worker_pids()
         assert workers
         node.process.kill()

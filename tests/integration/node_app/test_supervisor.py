@@ -26,6 +26,8 @@ from tests.simulators.launcher import write_worker_program
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from node_app.worker.client import ProbeResult
+
 QUICK = HealthLimits(status_interval_s=0.1, silence_s=1.0, probe_interval_s=0.3, probe_deadline_s=0.5, step_s=1.0)
 DEADLINE_S = 15.0
 LOAD = worker_pb2.LoadRequest(
@@ -37,8 +39,8 @@ LOAD = worker_pb2.LoadRequest(
 )
 
 
-def ignore(_: worker_pb2.StatusReply) -> None:
-    """A listener for tests that do not look at statuses."""
+def ignore(_: object) -> None:
+    """A listener for tests that do not look."""
 
 
 @asynccontextmanager
@@ -82,7 +84,7 @@ async def test_a_worker_that_is_killed_or_stopped_is_found_and_gone(
     async with a_supervisor(tmp_path) as supervisor:
         running = await supervisor.start()
         await running.client.load(LOAD, DEADLINE_S)
-        watching = asyncio.create_task(supervisor.watch(ignore))
+        watching = asyncio.create_task(supervisor.watch(ignore, ignore))
         os.kill(running.process.pid, number)
         end = await asyncio.wait_for(watching, DEADLINE_S)
         assert end.cause is cause
@@ -96,8 +98,11 @@ async def test_an_idle_worker_is_probed_through_the_engine_and_stays(tmp_path: P
         running = await supervisor.start()
         await running.client.load(LOAD, DEADLINE_S)
         steps: list[int] = []
-        watching = asyncio.create_task(supervisor.watch(lambda status: steps.append(status.steps)))
-        await poll_until(lambda: bool(steps) and steps[-1] >= 3, DEADLINE_S)
+        probes: list[ProbeResult] = []
+        watching = asyncio.create_task(supervisor.watch(lambda status: steps.append(status.steps), probes.append))
+        await poll_until(lambda: len(probes) >= 3, DEADLINE_S)
+        assert steps[-1] >= 3
+        assert len({probe.output_digest for probe in probes}) == 1
         assert not watching.done()
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
@@ -108,7 +113,7 @@ async def test_a_worker_that_answers_but_computes_too_slowly_fails_its_probe(tmp
     async with a_supervisor(tmp_path, Faults(step_delay_ms=3000), HealthLimits(0.1, 5.0, 0.2, 0.5, 60.0)) as supervisor:
         running = await supervisor.start()
         await running.client.load(LOAD, DEADLINE_S)
-        end = await asyncio.wait_for(supervisor.watch(ignore), DEADLINE_S)
+        end = await asyncio.wait_for(supervisor.watch(ignore, ignore), DEADLINE_S)
         assert end.cause is EndCause.PROBE_FAILED
         assert end.code == "worker_timeout"
 
@@ -117,27 +122,27 @@ async def test_a_worker_whose_step_does_not_end_is_stalled(tmp_path: Path) -> No
     async with a_supervisor(tmp_path, Faults(step_delay_ms=5000), HealthLimits(0.1, 5.0, 0.2, 9.0, 0.5)) as supervisor:
         running = await supervisor.start()
         await running.client.load(LOAD, DEADLINE_S)
-        end = await asyncio.wait_for(supervisor.watch(ignore), DEADLINE_S)
+        end = await asyncio.wait_for(supervisor.watch(ignore, ignore), DEADLINE_S)
         assert (end.cause, end.code) == (EndCause.STALLED, "worker_stalled")
 
 
 async def test_a_worker_with_nothing_loaded_fails_its_probe(tmp_path: Path) -> None:
     async with a_supervisor(tmp_path) as supervisor:
         await supervisor.start()
-        end = await asyncio.wait_for(supervisor.watch(ignore), DEADLINE_S)
+        end = await asyncio.wait_for(supervisor.watch(ignore, ignore), DEADLINE_S)
         assert (end.cause, end.code) == (EndCause.PROBE_FAILED, "not_ready")
 
 
 async def test_a_condemned_worker_is_ended_with_the_reason(tmp_path: Path) -> None:
     async with a_supervisor(tmp_path) as supervisor:
         running = await supervisor.start()
-        watching = asyncio.create_task(supervisor.watch(ignore))
+        watching = asyncio.create_task(supervisor.watch(ignore, ignore))
         supervisor.condemn("the bridge broke")
         end = await asyncio.wait_for(watching, DEADLINE_S)
         assert (end.cause, end.message) == (EndCause.BRIDGE_LOST, "the bridge broke")
         assert is_gone(running.process.pid)
         await supervisor.start()  # the next life is not condemned
-        watching = asyncio.create_task(supervisor.watch(ignore))
+        watching = asyncio.create_task(supervisor.watch(ignore, ignore))
         done, _ = await asyncio.wait({watching}, timeout=0.2)
         assert not done
         watching.cancel()

@@ -4,7 +4,7 @@ import pytest
 
 from meshnet.errors import WorkerError
 from node_app.worker.client import ProbeResult
-from node_app.worker.measure import ShardShape, measure_shard, spread_times
+from node_app.worker.measure import TRACKED_PROBES, ShardShape, SpeedTracker, measure_shard, spread_times
 
 
 class SteadyProber:
@@ -21,7 +21,7 @@ class SteadyProber:
 
 async def test_times_are_spread_over_layers_rows_and_tail() -> None:
     prober = SteadyProber()
-    speed = await measure_shard(prober, ShardShape(n_layers=10, tail_share=0.2, chunk_rows=8))
+    speed = (await measure_shard(prober, ShardShape(n_layers=10, tail_share=0.2, chunk_rows=8))).speed
     assert speed.decode_ms_per_layer == pytest.approx(0.1)
     assert speed.tail_ms == pytest.approx(0.25)
     assert speed.prefill_ms_per_layer == pytest.approx(0.1)
@@ -35,7 +35,8 @@ async def test_an_engine_of_smaller_steps_is_measured_with_smaller_chunks() -> N
                 raise WorkerError("message_too_large", "Too large", "more rows than a step takes")
             return await super().probe(rows, timeout_s)
 
-    speed = await measure_shard(NarrowProber(), ShardShape(n_layers=10, tail_share=0.2, chunk_rows=8))
+    shape = ShardShape(n_layers=10, tail_share=0.2, chunk_rows=8)
+    speed = (await measure_shard(NarrowProber(), shape)).speed
     assert speed.prefill_ms_per_layer == pytest.approx(0.1)
 
 
@@ -47,6 +48,22 @@ async def test_any_other_failure_is_the_workers(code: str) -> None:
 
     with pytest.raises(WorkerError, match=code):
         await measure_shard(FailingProber(), ShardShape(n_layers=10, tail_share=0.2))
+
+
+def test_later_probes_correct_a_measurement_on_a_busy_machine() -> None:
+    tracker = SpeedTracker(ShardShape(n_layers=1, tail_share=0.0, chunk_rows=10), [8000] * 5, prefill_us=40_000)
+    assert (tracker.speed.decode_ms_per_layer, tracker.speed.prefill_ms_per_layer) == (8.0, 4.0)
+    for _ in range(TRACKED_PROBES // 2 + 1):
+        tracker.observe(1000)
+    assert (tracker.speed.decode_ms_per_layer, tracker.speed.prefill_ms_per_layer) == (1.0, 0.5)
+    tracker.observe(50_000)  # one outlier changes nothing
+    assert tracker.speed.decode_ms_per_layer == 1.0
+
+
+def test_a_shard_that_takes_no_measurable_time_has_a_speed() -> None:
+    tracker = SpeedTracker(ShardShape(n_layers=1, tail_share=0.0), [0, 0, 0], prefill_us=0.0)
+    tracker.observe(0)
+    assert tracker.speed.decode_ms_per_layer == 0.0
 
 
 def test_a_shard_without_a_tail_gives_it_no_time() -> None:
