@@ -146,7 +146,9 @@ def test_clients_that_do_not_read_cost_little_and_hold_up_nobody(site: LiveSite)
     finally:
         for connection in stalled:
             connection.close()
-    print(f"{len(ids)} stalled clients: {grown_bytes / 2**20:.1f} MiB growth, {answered} answers meanwhile, {set(codes)}")
+    print(
+        f"{len(ids)} stalled clients: {grown_bytes / 2**20:.1f} MiB growth, {answered} answers meanwhile, {set(codes)}"
+    )
     assert set(codes) == {"client_too_slow"}
     assert grown_bytes <= 32 * 2**20
 
