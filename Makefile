@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv/bin/python
 PRESET ?= cpu
+ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap native asan proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap native demo model asan proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -14,6 +15,12 @@ bootstrap: ## set up system packages, .venv, llama.cpp's source and bindings (at
 
 native: bootstrap ## build libllama and meshnet-worker into build/native/$(PRESET)/bin
 	@$(VENV) native/tools/build.py $(PRESET)
+
+model: bootstrap ## fetch and verify the demo model
+	@$(VENV) packaging/demo_model.py
+
+demo: native model ## run a site and its nodes here and talk to them; ARGS=--once ends with one JSON line
+	@$(VENV) packaging/demo $(ARGS)
 
 asan: bootstrap ## build our own sources with sanitizers and run their native tests
 	@$(VENV) native/tools/build.py cpu-asan

@@ -193,6 +193,7 @@ class WorkerLife:
             max_sessions=limits.max_sessions,
             threads=limits.threads,
             ubatch=limits.ubatch_rows,
+            flash_attention=True,  # as upstream chooses on every backend we load; part of the exact class
             artifact_digest=digest,
             turn_path=str(compute_turn_path()),
         )
