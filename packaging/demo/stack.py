@@ -19,6 +19,11 @@ SITE_DEADLINE_S = 30.0
 NODE_DEADLINE_S = 60.0
 
 
+def _is_setting(name: str) -> bool:
+    """Whether a variable of the user's shell would change what the demo runs."""
+    return name.lower().endswith("_proxy") or name.startswith(("MESHNET_", "DJANGO_"))
+
+
 @dataclass(frozen=True)
 class Paths:
     """What the demo needs from the build, and where the run keeps its own files."""
@@ -36,8 +41,8 @@ class Paths:
                 raise DemoError(f"{part.name} is missing: run `make demo`, which builds it")
 
     def environment(self) -> dict[str, str]:
-        """The children's environment: site data in the run's folder, our library, no proxies on loopback."""
-        kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        """What the children get: site data in the run's folder, our library, none of the user's settings or proxies."""
+        kept = {name: value for name, value in os.environ.items() if not _is_setting(name)}
         return kept | {
             "MESHNET_SITE_DATA": str(self.run / "site"),
             "LLAMA_CPP_LIB_PATH": str(self.library),
