@@ -36,11 +36,13 @@ void BridgeStream::Flush() {
 }
 
 void BridgeStream::Close() {
-  if (outbox_.Close()) Finish(grpc::Status::OK);
+  if (outbox_.Close()) Finish(status_);
 }
 
 void BridgeStream::OnReadDone(bool ok) {
   if (!ok) {
+    // gRPC does not tell an end from bytes that are no batch.
+    status_ = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or what came was no batch");
     Close();
     return;
   }
@@ -51,12 +53,12 @@ void BridgeStream::OnReadDone(bool ok) {
   }
   incoming_.Clear();
   if (!outbox_.is_closed()) StartRead(&incoming_);
-  if (outbox_.Release()) Finish(grpc::Status::OK);
+  if (outbox_.Release()) Finish(status_);
 }
 
 void BridgeStream::OnWriteDone(bool ok) {
   if (outbox_.EndWrite()) {
-    Finish(grpc::Status::OK);
+    Finish(status_);
   } else if (ok) {
     Flush();
   }

@@ -43,6 +43,7 @@ class BridgeStream : public grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeB
   Receiver* const receiver_;
   std::shared_ptr<BridgeStream> self_;
   v1::BridgeBatch incoming_;
+  grpc::Status status_;  // set by the read that ends the stream
   StreamOutbox<Message, v1::BridgeBatch> outbox_;
 };
 

@@ -74,18 +74,22 @@ void PeerLinks::Want(const EdgeTerms& edge) {
       WakeTimer(*peer.connect_by);
     }
     if (edge.dial && peer.connection.empty()) started = Dial(edge.peer_fingerprint, &peer);
-    for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
-      if (stranger->stream->fingerprint() != edge.peer_fingerprint) {
-        ++stranger;
-        continue;
-      }
-      Adopt(stranger->stream, stranger->hello, &doomed);
-      started.push_back(stranger->stream);
-      stranger = strangers_.erase(stranger);
-    }
+    AdmitStrangers(edge.peer_fingerprint, &started, &doomed);
   }
   for (const auto& stream : doomed) stream->Close(grpc::StatusCode::ABORTED, "another connection took its place");
   for (const auto& stream : started) stream->Flush();
+}
+
+void PeerLinks::AdmitStrangers(const std::string& fingerprint, Streams* admitted, Streams* doomed) {
+  for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
+    if (stranger->stream->fingerprint() != fingerprint) {
+      ++stranger;
+      continue;
+    }
+    Adopt(stranger->stream, stranger->hello, doomed);
+    admitted->push_back(stranger->stream);
+    stranger = strangers_.erase(stranger);
+  }
 }
 
 void PeerLinks::HelloReceived(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello) {
@@ -116,6 +120,12 @@ void PeerLinks::HelloReceived(const std::shared_ptr<LinkStream>& stream, const v
     }
   }
   if (!is_welcome) stream->Close(grpc::StatusCode::PERMISSION_DENIED, "no session names this certificate");
+  // A session that opened while the peer was being asked about has looked for strangers already.
+  if (!is_known && host_->KnowsPeer(stream->fingerprint())) {
+    Streams admitted;
+    const std::lock_guard lock(mutex_);
+    AdmitStrangers(stream->fingerprint(), &admitted, &doomed);
+  }
   for (const auto& old : doomed) old->Close(grpc::StatusCode::ABORTED, "another connection took its place");
   Flush();
   stream->Flush();

@@ -94,6 +94,7 @@ class PeerLinks : public LinkStream::Receiver {
   using Streams = std::vector<std::shared_ptr<LinkStream>>;
   Streams Dial(const std::string& fingerprint, Peer* peer);
   void Adopt(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello, Streams* doomed);
+  void AdmitStrangers(const std::string& fingerprint, Streams* admitted, Streams* doomed);
   void BringUp(Peer* peer);
   void Drop(Peer* peer, Streams* doomed);
   v1::LinkMessage HelloMessage(Lane lane, const std::string& connection) const;

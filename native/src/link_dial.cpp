@@ -103,6 +103,7 @@ PeerLinks::Streams PeerLinks::Dial(const std::string& fingerprint, Peer* peer) {
   // Connections are never shared: each is pinned to a certificate of its own.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetSslTargetNameOverride(kCertificateName);
   const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
       peer->address,
       options_.insecure_loopback ? grpc::InsecureChannelCredentials() : LinkChannelCredentials(identity_, fingerprint),

@@ -26,7 +26,8 @@ void LinkStream::Close(grpc::StatusCode code, const std::string& why) {
 void LinkStream::Read(bool ok) {
   const std::shared_ptr<LinkStream> self = self_;  // Close may let OnDone run at once, on another thread
   if (!ok) {
-    Close(grpc::StatusCode::CANCELLED, "the peer went away");
+    // gRPC does not tell an end from bytes that are no message.
+    Close(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or what came was no message");
     return;
   }
   outbox_.Hold();

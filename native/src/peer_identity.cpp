@@ -43,7 +43,7 @@ bool FillCertificate(X509* certificate, EVP_PKEY* key) {
   serial[0] &= 0x7f;
   ASN1_INTEGER* number = X509_get_serialNumber(certificate);
   X509_NAME* name = X509_get_subject_name(certificate);
-  const auto* common_name = reinterpret_cast<const unsigned char*>("meshnet worker");
+  const auto* common_name = reinterpret_cast<const unsigned char*>(kCertificateName);
   return X509_set_version(certificate, 2) == 1 && ASN1_STRING_set(number, serial, sizeof(serial)) == 1 &&
          ASN1_TIME_set_string(X509_getm_notBefore(certificate), "19700101000000Z") == 1 &&
          ASN1_TIME_set_string(X509_getm_notAfter(certificate), "99991231235959Z") == 1 &&

@@ -106,7 +106,7 @@ std::uint64_t Session::OutputBytes() const {
 }
 
 bool Session::IsReady() const {
-  if (!is_open || in_step || pending.empty()) return false;
+  if (!is_open || in_step || gone_at.has_value() || pending.empty()) return false;
   return !downstream.has_value() || downstream->HasCredit(OutputBytes());
 }
 

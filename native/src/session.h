@@ -63,6 +63,8 @@ class Session {
   std::optional<Generation> generation;   // tail
   std::optional<HeldToken> held_token;    // tail
   std::optional<Sampler> sampler;         // tail; compute thread only
+  std::optional<TimePoint> gone_at;       // a neighbour said that it has closed the session
+  std::uint32_t gone_stage = 0;           // which one
   std::uint64_t length = 0;               // rows that the engine has computed
   bool prompt_done = false;               // the prompt's last chunk was queued
   TimePoint heard_at;

@@ -9,8 +9,14 @@ namespace {
 // How often Tick is called where no deadline is near.
 constexpr std::chrono::seconds kIdleTick{60};
 
+// A stage that closed a session has told the Gateway why, and the Gateway closes it everywhere. A neighbour that hears
+// of it first waits this long before it reports the loss itself, so that the cause is heard before its consequence.
+constexpr std::chrono::milliseconds kGoneGrace{250};
+
 std::chrono::milliseconds ShortestTerm(const Session& session) {
-  return std::min({session.terms().idle, session.terms().step_deadline, session.terms().gateway_grace});
+  const SessionTerms& terms = session.terms();
+  const std::chrono::milliseconds shortest = std::min({terms.idle, terms.step_deadline, terms.gateway_grace});
+  return session.gone_at.has_value() ? std::min(shortest, kGoneGrace) : shortest;
 }
 
 bool IsAnswer(const v1::EdgeMessage& message) { return message.has_ack() || message.has_gone(); }
@@ -138,7 +144,9 @@ Status StageMachine::Receive(const Origin& origin, v1::EdgeMessage&& message, Ti
       if (sender == kGatewayStage) {
         Fail(session, {Code::kGatewayLost, "the Gateway has closed the session"}, session->terms().stage, now);
       } else {
-        Fail(session, {Code::kStageLost, "the next stage has closed the session"}, sender, now);
+        session->gone_at = session->gone_at.value_or(now);
+        session->gone_stage = sender;
+        shortest_term_ = std::min(shortest_term_, kGoneGrace);
       }
       break;
     case v1::EdgeMessage::kClose:
@@ -258,6 +266,7 @@ std::optional<TimePoint> StageMachine::CheckDeadlines(const SessionPointer& sess
        Code::kStepTimeout, "the head did not answer", 0},
       {session->generation.has_value() ? session->generation->waiting_since() : std::nullopt, terms.gateway_grace,
        Code::kGatewayLost, "no acknowledgement of tokens", terms.stage},
+      {session->gone_at, kGoneGrace, Code::kStageLost, "another stage has closed the session", session->gone_stage},
       {is_quiet ? std::optional(session->heard_at) : std::nullopt, terms.idle, Code::kIdle,
        "nothing was heard for too long", terms.stage},
   };
