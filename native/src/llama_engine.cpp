@@ -53,9 +53,6 @@ Result<LoadPlan> Complete(LoadPlan plan, const LlamaArtifact& artifact) {
   if (plan.layers.layer_begin >= plan.layers.layer_end || plan.layers.layer_end > artifact.n_layers) {
     return Status(Code::kLayersOutOfRange, "layers outside the model's 0:" + std::to_string(artifact.n_layers));
   }
-  if (plan.layers != LayerSpan{0, artifact.n_layers}) {
-    return Status(Code::kLayersOutOfRange, "this build loads whole models only");
-  }
   plan.context_length = OrDefault(plan.context_length, std::min(kDefaultContextLength, artifact.context_length));
   plan.max_sessions = OrDefault(plan.max_sessions, kDefaultSessions);
   plan.ubatch_rows = OrDefault(plan.ubatch_rows, kDefaultUbatchRows);
@@ -110,9 +107,11 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   contract.set_architecture(artifact.architecture);
   contract.set_vocab_size(static_cast<std::uint32_t>(llama_vocab_n_tokens(llama_model_get_vocab(model))));
   contract.set_context_length(plan.context_length);
-  contract.set_needs_token_ids(plan.layers.layer_begin == 0);
-  if (plan.layers.layer_begin > 0) facts.input_width = artifact.embedding_width;
-  if (plan.layers.layer_end < artifact.n_layers) facts.output_width = artifact.embedding_width;
+  contract.set_needs_token_ids(llama_model_needs_token_ids(model));
+  // The width that the patched graph really takes and gives, not the header's word for it.
+  const auto seam_width = static_cast<std::uint32_t>(llama_model_n_embd_hidden(model));
+  if (plan.layers.layer_begin > 0) facts.input_width = seam_width;
+  if (plan.layers.layer_end < artifact.n_layers) facts.output_width = seam_width;
   if (!facts.is_head()) AddHiddenSpec(facts.input_width, contract.mutable_inputs());
   if (!facts.is_tail()) AddHiddenSpec(facts.output_width, contract.mutable_outputs());
   // The context-size class picks rope factors; the rest of the rope settings is the artifact's own.
@@ -174,6 +173,11 @@ class LlamaEngine : public ShardEngine {
   Status Check(const StepSlice& slice) const;
   void AddRows(const StepSlice& slice);
   Status Decode();
+  // Floats that the slice's part of the output holds.
+  std::size_t OutputValues(const StepSlice& slice) const {
+    return facts_.is_tail() ? slice.logits_rows.size() * facts_.contract.vocab_size()
+                            : std::size_t{slice.rows} * facts_.output_width;
+  }
   void ReadOutputs(std::span<const StepSlice> slices, std::vector<StepResult>* results);
   void ClearWhenDrained();
 
@@ -184,8 +188,9 @@ class LlamaEngine : public ShardEngine {
   const Owned<llama_context> context_;
   const llama_memory_t memory_;
   std::vector<Sequence> sequences_;
-  // One batch, [rows] each.
+  // One batch, [rows] each; the head takes tokens_, the others hidden_ [rows, input_width].
   std::vector<llama_token> tokens_;
+  std::vector<float> hidden_;
   std::vector<llama_pos> positions_;
   std::vector<std::int32_t> sequence_counts_;
   std::vector<llama_seq_id> sequence_ids_;
@@ -218,6 +223,7 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
     return {Code::kMessageTooLarge, "more rows or outputs than a step takes"};
   }
   tokens_.clear();
+  hidden_.clear();
   positions_.clear();
   sequence_ids_.clear();
   wants_logits_.clear();
@@ -233,7 +239,7 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
     }
     (*results)[i].status = std::move(status);
   }
-  if (tokens_.empty()) return Status::Ok();
+  if (positions_.empty()) return Status::Ok();
   const Status status = Decode();
   if (!status.ok()) return status;
   ReadOutputs(slices, results);
@@ -245,20 +251,24 @@ void LlamaEngine::AddRows(const StepSlice& slice) {
   for (std::uint32_t row = 0; row < slice.rows; ++row) {
     const bool wants = facts_.is_tail() && wanted != slice.logits_rows.end() && *wanted == row;
     if (wants) ++wanted;
-    tokens_.push_back(static_cast<llama_token>(slice.token_ids[row]));
+    if (facts_.is_head()) tokens_.push_back(static_cast<llama_token>(slice.token_ids[row]));
     positions_.push_back(static_cast<llama_pos>(slice.position + row));
     sequence_ids_.push_back(slice.sequence);
     wants_logits_.push_back(wants ? 1 : 0);
   }
+  hidden_.insert(hidden_.end(), slice.hidden.begin(), slice.hidden.end());
 }
 
 Status LlamaEngine::Decode() {
-  sequence_counts_.assign(tokens_.size(), 1);
-  sequence_pointers_.resize(tokens_.size());
-  for (std::size_t i = 0; i < tokens_.size(); ++i) sequence_pointers_[i] = &sequence_ids_[i];
+  const std::size_t rows = positions_.size();
+  sequence_counts_.assign(rows, 1);
+  sequence_pointers_.resize(rows);
+  for (std::size_t i = 0; i < rows; ++i) sequence_pointers_[i] = &sequence_ids_[i];
   llama_batch batch{};
-  batch.n_tokens = static_cast<std::int32_t>(tokens_.size());
-  batch.token = tokens_.data();
+  batch.n_tokens = static_cast<std::int32_t>(rows);
+  // Which of the two is set tells llama.cpp what the rows are; their widths were checked slice by slice.
+  batch.token = facts_.is_head() ? tokens_.data() : nullptr;
+  batch.embd = facts_.is_head() ? nullptr : hidden_.data();
   batch.pos = positions_.data();
   batch.n_seq_id = sequence_counts_.data();
   batch.seq_id = sequence_pointers_.data();
@@ -268,23 +278,30 @@ Status LlamaEngine::Decode() {
   return {Code::kEngineFailed, "llama_decode gave " + std::to_string(code)};
 }
 
+// Outputs lie in batch order, those of one slice together: logits of the wanted rows on the tail, hidden rows of all
+// rows elsewhere.
 void LlamaEngine::ReadOutputs(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
-  const std::size_t vocabulary = facts_.contract.vocab_size();
-  // Outputs lie in batch order, those of one slice together.
-  const bool has_outputs =
-      std::any_of(wants_logits_.begin(), wants_logits_.end(), [](auto wants) { return wants != 0; });
-  const float* logits = has_outputs ? llama_get_logits(context_.get()) : nullptr;
+  const bool wants_any = std::any_of(wants_logits_.begin(), wants_logits_.end(), [](auto wants) { return wants != 0; });
+  const float* next = nullptr;
+  if (!facts_.is_tail()) next = llama_get_hidden(context_.get());
+  if (facts_.is_tail() && wants_any) next = llama_get_logits(context_.get());
   for (std::size_t i = 0; i < slices.size(); ++i) {
     StepResult& result = (*results)[i];
     if (!result.status.ok()) continue;
     Sequence& sequence = At(slices[i].sequence);
     sequence.length += slices[i].rows;
-    if (!facts_.is_tail() || slices[i].logits_rows.empty()) continue;
-    result.logits = {logits, slices[i].logits_rows.size() * vocabulary};
-    logits += result.logits.size();
-    if (AllFinite(result.logits)) continue;
-    sequence.is_poisoned = true;
-    result = {Status(Code::kNotFinite, "the model gave a logit that is not finite"), {}, {}};
+    const std::size_t values = OutputValues(slices[i]);
+    if (values == 0) continue;
+    const std::span<const float> output(next, values);
+    next += values;
+    if (!AllFinite(output)) {
+      sequence.is_poisoned = true;
+      result = {Status(Code::kNotFinite, "the model gave a value that is not finite"), {}, {}};
+    } else if (facts_.is_tail()) {
+      result.logits = output;
+    } else {
+      result.hidden = output;
+    }
   }
 }
 
@@ -318,7 +335,8 @@ void LlamaEngine::ClearWhenDrained() {
   for (Sequence& sequence : sequences_) sequence.is_poisoned = false;
 }
 
-Owned<llama_model> LoadModel(const LoadPlan& plan, const LoadObserver& observer, bool* gave_up) {
+Owned<llama_model> LoadModel(const LoadPlan& plan, const LlamaArtifact& artifact, const LoadObserver& observer,
+                             bool* gave_up) {
   struct Progress {
     const LoadObserver& observer;
     bool* gave_up;
@@ -332,7 +350,12 @@ Owned<llama_model> LoadModel(const LoadPlan& plan, const LoadObserver& observer,
     *p->gave_up = !goes_on;
     return goes_on;
   };
-  return Owned<llama_model>(llama_model_load_from_file(plan.gguf_path.c_str(), params));
+  const char* path = plan.gguf_path.c_str();
+  if (plan.layers == LayerSpan{0, artifact.n_layers}) {
+    return Owned<llama_model>(llama_model_load_from_file(path, params));
+  }
+  return Owned<llama_model>(llama_model_load_range_from_file(path, static_cast<std::int32_t>(plan.layers.layer_begin),
+                                                             static_cast<std::int32_t>(plan.layers.layer_end), params));
 }
 
 }  // namespace
@@ -344,7 +367,7 @@ Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const
   const Result<LoadPlan> complete = Complete(plan, artifact.value());
   if (!complete.ok()) return complete.status();
   bool gave_up = false;
-  Owned<llama_model> model = LoadModel(complete.value(), observer, &gave_up);
+  Owned<llama_model> model = LoadModel(complete.value(), artifact.value(), observer, &gave_up);
   if (gave_up) return Status(Code::kCancelled, "loading was given up");
   if (model == nullptr) return Status(Code::kLoadFailed, "llama.cpp could not load the file");
   const llama_context_params params = ContextParams(complete.value());

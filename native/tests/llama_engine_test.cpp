@@ -92,8 +92,11 @@ TEST_F(LlamaFiles, LimitsOutOfRangeAreRefused) {
   plan.kv_cells = 100;  // less than one context
   EXPECT_EQ(LoadLlamaEngine(plan, GoOn).status().code(), Code::kInvalidArgument);
   plan = Plan(TestModelPath());
-  plan.layers = {1, 2};
-  EXPECT_EQ(LoadLlamaEngine(plan, GoOn).status().code(), Code::kLayersOutOfRange);
+  for (const LayerSpan layers : {LayerSpan{0, 31}, LayerSpan{30, 31}, LayerSpan{5, 5}, LayerSpan{6, 5}}) {
+    plan = Plan(TestModelPath());
+    plan.layers = layers;
+    EXPECT_EQ(LoadLlamaEngine(plan, GoOn).status().code(), Code::kLayersOutOfRange) << layers.layer_begin;
+  }
 }
 
 // The model's last norm turned into NaN: every logit is NaN.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,7 +21,9 @@ from tests.vectors.engine_cases import PROMPT
 N_LAYERS = 8
 WIDTH = 16
 KEY = SessionKey(bytes(range(16)), 1)
-WORKER = Path(__file__).resolve().parents[3] / "build/native/cpu/bin/meshnet-worker"
+_BUILT_WORKER = Path(__file__).resolve().parents[3] / "build/native/cpu/bin/meshnet-worker"
+# A build with sanitizers can be named instead.
+WORKER = Path(os.environ.get("MESHNET_TEST_WORKER", _BUILT_WORKER))
 
 # Which end of a seam dials; None: both ends are carried by the bridge.
 Dialler = Callable[[int, int], int]
