@@ -6,6 +6,7 @@
 #include <openssl/rand.h>
 #include <openssl/x509.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "digest.h"
@@ -38,13 +39,12 @@ std::string FingerprintOfCertificate(X509* certificate) {
 
 // Valid from 1970 to 9999: the clocks of volunteers' machines are wrong, and only the fingerprint counts.
 bool FillCertificate(X509* certificate, EVP_PKEY* key) {
-  unsigned char serial[8];
-  if (RAND_bytes(serial, sizeof(serial)) != 1) return false;
-  serial[0] &= 0x7f;
+  std::uint64_t serial = 0;
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(&serial), sizeof(serial)) != 1) return false;
   ASN1_INTEGER* number = X509_get_serialNumber(certificate);
   X509_NAME* name = X509_get_subject_name(certificate);
   const auto* common_name = reinterpret_cast<const unsigned char*>(kCertificateName);
-  return X509_set_version(certificate, 2) == 1 && ASN1_STRING_set(number, serial, sizeof(serial)) == 1 &&
+  return X509_set_version(certificate, 2) == 1 && ASN1_INTEGER_set_uint64(number, serial) == 1 &&
          ASN1_TIME_set_string(X509_getm_notBefore(certificate), "19700101000000Z") == 1 &&
          ASN1_TIME_set_string(X509_getm_notAfter(certificate), "99991231235959Z") == 1 &&
          X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, common_name, -1, -1, 0) == 1 &&
