@@ -30,8 +30,8 @@ CHUNK_ROWS = 128
 CONTEXT_LENGTH = 2048
 UNSPLIT_DEADLINE_S = 120.0
 WATCH_S = 0.5
-# One node a range; None is the whole model.
-RANGES: tuple[tuple[int, int] | None, ...] = (None,)
+# One node a range; None would be the whole model.
+RANGES: tuple[tuple[int, int] | None, ...] = ((0, 15), (15, 30))
 
 
 def find_paths(run: Path) -> Paths:

@@ -27,6 +27,7 @@ class Stage:
     layer_begin: int
     layer_end: int
     carrier: str
+    seam_bytes_per_token: int
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Answer:
         self.tokens = record.get("generated_tokens", 0)
         self.tokens_per_s = record.get("tokens_per_s", 0.0)
         if record.get("stages"):
-            names = ("stage", "node", "layer_begin", "layer_end", "carrier")
+            names = Stage.__dataclass_fields__
             self.stages = tuple(Stage(**{name: row[name] for name in names}) for row in record["stages"])
 
     def take_chunk(self, chunk: ChatCompletionChunk) -> None:

@@ -15,7 +15,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from conversation import Answer
+    from conversation import Answer, Stage
 
 REFRESH_PER_S = 12
 
@@ -26,6 +26,11 @@ def figures(answer: Answer) -> str:
     if answer.first_token_s is not None:
         words.append(f"first token {answer.first_token_s * 1000:.0f} ms")
     return " · ".join(words)
+
+
+def seam(row: Stage) -> str:
+    """What the stage hands on for each token."""
+    return f"{row.seam_bytes_per_token:,} B per token" if row.seam_bytes_per_token else "tokens"
 
 
 class Display(Protocol):
@@ -66,9 +71,8 @@ class PlainDisplay:
         """Print what is new and settled."""
         self._last = answer
         for row in answer.stages:
-            self._once(
-                f"route: stage {row.stage}  {row.node}  layers [{row.layer_begin}, {row.layer_end})  {row.carrier}"
-            )
+            layers = f"layers [{row.layer_begin}, {row.layer_end})"
+            self._once(f"route: stage {row.stage}  {row.node}  {layers}  {row.carrier}  hands on {seam(row)}")
         if answer.prefill_total:
             self._once(f"prefill: {answer.prefill_done}/{answer.prefill_total} prompt tokens")
 
@@ -101,9 +105,11 @@ class LiveDisplay:
         self._live.update(self._picture(answer))
 
     def _picture(self, answer: Answer) -> Group:
-        route = Table("stage", "node", "layers", "carrier", title="route", title_justify="left", expand=True)
+        route = Table(
+            "stage", "node", "layers", "carrier", "hands on", title="route", title_justify="left", expand=True
+        )
         for row in answer.stages:
-            route.add_row(str(row.stage), row.node, f"[{row.layer_begin}, {row.layer_end})", row.carrier)
+            route.add_row(str(row.stage), row.node, f"[{row.layer_begin}, {row.layer_end})", row.carrier, seam(row))
         prefill = Table.grid(padding=(0, 1), expand=True)
         prefill.add_row(
             f"prefill {answer.prefill_done}/{answer.prefill_total}",

@@ -181,6 +181,7 @@ def _stage_telemetry(index: int, board: _StageBoard) -> StageTelemetry:
         layer_begin=stage.layer_begin,
         layer_end=stage.layer_end,
         carrier=stage.carrier,
+        seam_bytes_per_token=stage.seam_bytes_per_token,
         residence=board.residence,
     )
 

@@ -90,6 +90,7 @@ class DrivenRoute:
                 layer_begin=offer.layer_begin,
                 layer_end=offer.layer_end,
                 carrier=carrier_name(terms.edges, stage),
+                seam_bytes_per_token=offer.seam_bytes_per_row,
             )
             for stage, offer in enumerate(terms.plan.stages)
         )

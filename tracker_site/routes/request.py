@@ -42,7 +42,12 @@ class RouteRequest:
 
 @dataclass(frozen=True, slots=True)
 class RouteStage:
-    """One stage of an open route, head first. `carrier`: how its rows come in ("relay", "direct", "local")."""
+    """One stage of an open route, head first.
+
+    Attributes:
+        carrier: how its rows come in ("relay", "direct", "local").
+        seam_bytes_per_token: of the raw rows it hands to the next stage; 0 on the tail.
+    """
 
     node_id: str
     node_name: str
@@ -50,6 +55,7 @@ class RouteStage:
     layer_begin: int
     layer_end: int
     carrier: str
+    seam_bytes_per_token: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,13 +42,14 @@ class Residence(_Part):
 
 
 class StageTelemetry(_Part):
-    """One stage of the route: who computes which layers, reached how."""
+    """One stage of the route: who computes which layers, reached how; raw bytes that it hands on for each token."""
 
     stage: int
     node: str
     layer_begin: int
     layer_end: int
     carrier: str
+    seam_bytes_per_token: int = 0
     residence: Residence | None = None
 
 
