@@ -68,7 +68,7 @@ def talk(site: RunningSite, display: Display) -> Answer:
     """One completion, shown while it grows."""
     answer = None
     with display:
-        for answer in stream(f"{site.url}/v1", site.api_key, MODEL_NAME, PROMPT, MAX_TOKENS):
+        for answer in stream(f"{site.url}/v1", site.credentials.api_key, MODEL_NAME, PROMPT, MAX_TOKENS):
             display.show(answer)
     if answer is None:
         raise DemoError("the site sent nothing")
@@ -77,9 +77,10 @@ def talk(site: RunningSite, display: Display) -> Answer:
 
 def invite(site: RunningSite, display: Display) -> None:
     """Say where a person can go on."""
-    display.step(f"chat:   {site.url}/        user {site.user.name}   password {site.user.password}")
-    display.step(f"admin:  {site.url}/admin/  user {site.admin.name}  password {site.admin.password}")
-    display.step(f"API:    {site.url}/v1      key {site.api_key}")
+    user, admin = site.credentials.user, site.credentials.admin
+    display.step(f"chat:   {site.url}/        user {user.name}   password {user.password}")
+    display.step(f"admin:  {site.url}/admin/  user {admin.name}  password {admin.password}")
+    display.step(f"API:    {site.url}/v1      key {site.credentials.api_key}")
     display.step("Ctrl-C ends it")
 
 

@@ -72,6 +72,38 @@ class Child:
         return "".join(f"\n    {line}" for line in words)
 
 
+@dataclass(frozen=True)
+class Errand:
+    """A short command that is under way; its output is a few lines, which a pipe holds."""
+
+    shown: str
+    process: subprocess.Popen[bytes]
+
+    def result(self, deadline_s: float) -> dict[str, Any]:
+        """Wait for the end and parse the JSON object on its last line.
+
+        Raises:
+            DemoError: it failed, took too long or printed no JSON.
+        """
+        try:
+            output, errors = self.process.communicate(timeout=deadline_s)
+            if self.process.returncode != 0:
+                words = errors.decode(errors="replace").strip().splitlines()[-3:]
+                raise DemoError(f"{self.shown} failed: " + " | ".join(words))
+            record: dict[str, Any] = json.loads(output.splitlines()[-1])
+        except subprocess.TimeoutExpired:
+            raise DemoError(f"{self.shown} took longer than {deadline_s:.0f} s") from None
+        except (IndexError, ValueError):
+            raise DemoError(f"{self.shown} printed no result") from None
+        return record
+
+    def stop(self) -> None:
+        """Kill it if it still runs. Idempotent."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
 @dataclass
 class Family:
     """All children of one run. Not thread safe: the launcher's main thread owns it."""
@@ -80,6 +112,7 @@ class Family:
     environment: Mapping[str, str]
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
     children: list[Child] = field(default_factory=list)
+    errands: list[Errand] = field(default_factory=list)
 
     def _marked(self) -> dict[str, str]:
         return {**self.environment, RUN_MARK: self.mark}
@@ -100,32 +133,19 @@ class Family:
         self.children.append(child)
         return child
 
-    def run(self, command: Sequence[str], deadline_s: float) -> dict[str, Any]:
-        """Run a short command and parse the JSON object on its last line.
-
-        Raises:
-            DemoError: it failed, took too long or printed no JSON.
-        """
-        shown = " ".join(command[1:4])
-        try:
-            done = subprocess.run(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                env=self._marked(),
-                timeout=deadline_s,
-                check=False,
-                preexec_fn=_die_with_launcher,
-            )
-            if done.returncode != 0:
-                words = done.stderr.decode(errors="replace").strip().splitlines()[-3:]
-                raise DemoError(f"{shown} failed: " + " | ".join(words))
-            record: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-        except subprocess.TimeoutExpired:
-            raise DemoError(f"{shown} took longer than {deadline_s:.0f} s") from None
-        except (IndexError, ValueError):
-            raise DemoError(f"{shown} printed no result") from None
-        return record
+    def begin(self, command: Sequence[str]) -> Errand:
+        """Start a short command, to be finished by `Errand.result`."""
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self._marked(),
+            preexec_fn=_die_with_launcher,  # noqa: PLW1509 - as above
+        )
+        errand = Errand(" ".join(command[1:4]), process)
+        self.errands.append(errand)
+        return errand
 
     def fallen(self) -> Child | None:
         """A long-lived child that ended by itself, if any."""
@@ -133,6 +153,8 @@ class Family:
 
     def stop(self) -> None:
         """End every child, the last started first: SIGTERM, then SIGKILL after a deadline. Idempotent."""
+        for errand in self.errands:
+            errand.stop()
         for child in reversed(self.children):
             if child.process.poll() is None:
                 child.process.terminate()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from processes import DemoError, Family
+from processes import DemoError, Errand, Family
 
 MODEL_NAME = "smollm2-135m-instruct"
 USER, ADMIN = "demo", "admin"
@@ -59,14 +59,21 @@ class Account:
 
 
 @dataclass(frozen=True)
-class RunningSite:
-    """What clients and nodes need to know of the site."""
+class Credentials:
+    """What opens the demo's site."""
 
-    url: str
     api_key: str
     node_token: str
     user: Account
     admin: Account
+
+
+@dataclass(frozen=True)
+class RunningSite:
+    """What clients and nodes need to know of the site."""
+
+    url: str
+    credentials: Credentials
 
 
 class Stack:
@@ -78,27 +85,39 @@ class Stack:
         self._step = step
         self._meshnet = str(Path(sys.executable).with_name("meshnet"))
 
-    def _site_command(self, *arguments: str) -> dict[str, Any]:
-        return self._family.run([self._meshnet, "site", *arguments, "--json"], COMMAND_DEADLINE_S)
+    def _begin(self, *arguments: str) -> Errand:
+        return self._family.begin([self._meshnet, "site", *arguments, "--json"])
 
-    def _create_user(self, name: str, *flags: str) -> Account:
-        return Account(name, self._site_command("create-user", name, *flags)["password"])
+    def _done(self, *arguments: str) -> dict[str, Any]:
+        return self._begin(*arguments).result(COMMAND_DEADLINE_S)
+
+    def _set_up_site(self) -> Credentials:
+        """Database, accounts, key, token, catalog; what does not depend on each other runs side by side."""
+        self._done("migrate")
+        model = self._begin("import-model", str(self._paths.model), "--name", MODEL_NAME)
+        admin = self._begin("create-user", ADMIN, "--admin")
+        user = Account(USER, self._done("create-user", USER)["password"])
+        grant = self._begin("grant", USER, str(CREDITS))
+        key = self._begin("create-key", USER, "--name", "demo")
+        token = self._done("create-node-token", USER, "--name", "demo")["token"]
+        for errand in (grant, model):
+            errand.result(COMMAND_DEADLINE_S)
+        return Credentials(
+            api_key=key.result(COMMAND_DEADLINE_S)["key"],
+            node_token=token,
+            user=user,
+            admin=Account(ADMIN, admin.result(COMMAND_DEADLINE_S)["password"]),
+        )
 
     def start_site(self) -> RunningSite:
         """Make the database, accounts, key and catalog entry, then serve on free ports."""
         self._step("site: database, accounts, catalog")
-        self._site_command("migrate")
-        admin = self._create_user(ADMIN, "--admin")
-        user = self._create_user(USER)
-        self._site_command("grant", USER, str(CREDITS))
-        key = self._site_command("create-key", USER, "--name", "demo")["key"]
-        token = self._site_command("create-node-token", USER, "--name", "demo")["token"]
-        self._site_command("import-model", str(self._paths.model), "--name", MODEL_NAME)
+        credentials = self._set_up_site()
         command = [self._meshnet, "site", "serve", "--host", "127.0.0.1", "--port", "0"]
         command += ["--relay-port", "0"]
         ready = self._family.start("site", command).ready_line(SITE_DEADLINE_S)
         self._step(f"site: {ready['site']}   relay: {ready['relay']}")
-        return RunningSite(ready["site"], key, token, user, admin)
+        return RunningSite(ready["site"], credentials)
 
     def start_nodes(self, site: RunningSite, ranges: Sequence[tuple[int, int] | None]) -> list[dict[str, Any]]:
         """Start one node a range (None: the whole model) and wait until all serve; their ready lines."""
@@ -106,7 +125,7 @@ class Stack:
         children = []
         for index, layers in enumerate(ranges):
             name = f"node-{'ab'[index] if index < 2 else index}"
-            command = [self._meshnet, "node", "--site", site.url, "--token", site.node_token]
+            command = [self._meshnet, "node", "--site", site.url, "--token", site.credentials.node_token]
             command += ["--gguf", str(self._paths.model), "--name", name, "--threads", threads]
             command += ["--worker", str(self._paths.worker), "--state-dir", str(self._paths.run / name)]
             if layers is not None:
