@@ -91,7 +91,7 @@ function stageBox(stage) {
   const box = document.createElement("li");
   box.className = "stage";
   box.append(
-    part("carrier", stage.stage === 0 ? `prompt, by ${stage.carrier}` : `activations, ${stage.carrier}`),
+    part("carrier", stage.stage === 0 ? `tokens, ${stage.carrier}` : `activations, ${stage.carrier}`),
     part("node", stage.node),
     part("layers", `layers ${stage.layer_begin}-${stage.layer_end - 1}`),
     part("residence", ""),
