@@ -1,6 +1,6 @@
 """A stage that this node does not open, or not any longer.
 
-Invariant: codes are those of docs/wire.md, plus the two below that only a node can give.
+Invariant: the codes below are those that only a node can give. Source: docs/wire.md, Failure codes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from meshnet.errors import RouteError
 
 # The worker of a session died or was judged dead. Not the stage's peers' fault, so not `stage_lost`.
 WORKER_LOST: Final = "worker_lost"
+# The worker did not answer a call within its deadline.
+WORKER_TIMEOUT: Final = "worker_timeout"
 # The relay connection stayed away for longer than a session can wait.
 RELAY_LOST: Final = "relay_lost"
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from meshnet.errors import MeshnetError, WorkerError
 from meshnet.v1 import session_pb2, worker_pb2
 from node_app.blocking import run_blocking
+from node_app.refusal import WORKER_LOST
 from node_app.reporting import PeerListener, ShardFacts
 from node_app.runtime_directory import compute_turn_path
 from node_app.worker.limits import ShardNeed, Wishes, WorkerLimits, plan_limits
@@ -124,7 +125,7 @@ class WorkerLife:
 
     def _require_loaded(self) -> _Loaded:
         if self._loaded is None:
-            raise WorkerError("worker_lost", "Worker lost", "nothing is loaded")
+            raise WorkerError(WORKER_LOST, "Worker lost", "nothing is loaded")
         return self._loaded
 
     def _shape(self, limits: WorkerLimits) -> ShardShape:
@@ -170,7 +171,7 @@ class WorkerLife:
     def _running(self) -> RunningWorker:
         running = self._supervisor.running
         if running is None:
-            raise WorkerError("worker_lost", "Worker lost", "no worker is running")
+            raise WorkerError(WORKER_LOST, "Worker lost", "no worker is running")
         return running
 
     def _hash_files(self) -> bytes:

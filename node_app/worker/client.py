@@ -16,7 +16,7 @@ import grpc.aio
 
 from meshnet.errors import WorkerError
 from meshnet.v1 import worker_pb2, worker_pb2_grpc
-from node_app.refusal import StageRefusedError
+from node_app.refusal import WORKER_LOST, WORKER_TIMEOUT, StageRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -71,9 +71,9 @@ def worker_error(error: grpc.aio.AioRpcError) -> WorkerError:
     status = error.code()
     details = error.details() or status.name
     if status is grpc.StatusCode.UNAVAILABLE:
-        return WorkerError("worker_lost", "Worker lost", f"the worker does not answer: {details}")
+        return WorkerError(WORKER_LOST, "Worker lost", f"the worker does not answer: {details}")
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return WorkerError("worker_timeout", "Worker too slow", "the worker did not answer in time")
+        return WorkerError(WORKER_TIMEOUT, "Worker too slow", "the worker did not answer in time")
     match = _DETAILS.match(details)
     if match:
         return WorkerError(match["code"], "Worker refused", match["message"])
@@ -100,7 +100,7 @@ class Bridge:
         except grpc.aio.AioRpcError as error:
             raise worker_error(error) from error
         except asyncio.InvalidStateError as error:
-            raise WorkerError("worker_lost", "Worker lost", "the bridge is closed") from error
+            raise WorkerError(WORKER_LOST, "Worker lost", "the bridge is closed") from error
 
     async def batches(self) -> AsyncIterator[Sequence[worker_pb2.BridgeMessage]]:
         """Yield what the worker sends, one engine step's messages at a time, until the stream ends.
@@ -151,7 +151,7 @@ class WorkerClient:
                 async with asyncio.timeout(silence_timeout_s):
                     progress = await call.read()
                 if not isinstance(progress, worker_pb2.LoadProgress):
-                    raise WorkerError("worker_lost", "Load broke off", "the worker ended Load without a shard")
+                    raise WorkerError(WORKER_LOST, "Load broke off", "the worker ended Load without a shard")
                 if progress.state == worker_pb2.LoadProgress.STATE_READY:
                     return LoadedShard(
                         progress.contract, progress.weights_bytes, progress.kv_bytes, progress.compute_bytes
@@ -160,7 +160,7 @@ class WorkerClient:
             raise worker_error(error) from error
         except TimeoutError as error:
             message = f"no progress for {silence_timeout_s:g} s"
-            raise WorkerError("worker_timeout", "Load does not advance", message) from error
+            raise WorkerError(WORKER_TIMEOUT, "Load does not advance", message) from error
         finally:
             call.cancel()
 
@@ -207,7 +207,7 @@ class WorkerClient:
             raise worker_error(error) from error
         except TimeoutError as error:
             message = f"no sign of life for {silence_timeout_s:g} s"
-            raise WorkerError("worker_timeout", "Worker stalled", message) from error
+            raise WorkerError(WORKER_TIMEOUT, "Worker stalled", message) from error
         finally:
             call.cancel()
 

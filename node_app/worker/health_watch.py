@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from meshnet.errors import WorkerError
+from node_app.refusal import WORKER_LOST
 from node_app.worker.health import MILLISECONDS_PER_S, EngineActivity, HealthLimits, ProbeClock, is_stuck
 from node_app.worker.restart import EndCause
 
@@ -53,7 +54,7 @@ class HealthWatch:
             return EndCause.STALLED, error
         finally:
             await self._drop_probe()
-        return EndCause.STALLED, WorkerError("worker_lost", "Worker lost", "the worker stopped reporting")
+        return EndCause.STALLED, WorkerError(WORKER_LOST, "Worker lost", "the worker stopped reporting")
 
     def _judge(self, activity: EngineActivity) -> tuple[EndCause, WorkerError] | None:
         now_s = time.monotonic()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshnet.errors import WorkerError
+from node_app.refusal import WORKER_LOST
 from node_app.worker.client import WorkerClient
 from node_app.worker.health_watch import HealthWatch
 from node_app.worker.process import WorkerCommand, WorkerProcess, describe_exit
@@ -90,7 +91,7 @@ class WorkerSupervisor:
         """
         running = self._running
         if running is None:
-            raise WorkerError("worker_lost", "Worker lost", "no worker is running")
+            raise WorkerError(WORKER_LOST, "Worker lost", "no worker is running")
         started_s = time.monotonic()
         exited = asyncio.create_task(running.process.wait(), name="worker-exit")
         sick = asyncio.create_task(

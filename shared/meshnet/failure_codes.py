@@ -1,6 +1,7 @@
 """The stable codes of everything that can go wrong with a session.
 
-Invariant: the table of `docs/wire.md` ("Failure codes") and this one are equal; a code is never renamed or reused.
+Invariant: the table of `docs/wire.md` ("Failure codes") and this one are equal (`tests/contract/test_wire_page.py`); a
+code is never renamed or reused.
 Refusals, `StageFailure.code` and the API's error objects all carry them as plain strings.
 """
 
