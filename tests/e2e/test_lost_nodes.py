@@ -1,0 +1,92 @@
+"""Nodes that die or freeze in the middle of an answer: the client hears at once who, and nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.answers import a_chat, a_long_chat
+from tests.e2e.conftest import NODES
+from tests.e2e.stack import COMPLETION_MICROS, RunningNode, Stack
+from tracker_site.routes.deadlines import RouteDeadlines
+
+pytestmark = [pytest.mark.e2e, pytest.mark.native]
+
+LOST_DEADLINE_S = 1.0
+STEP_DEADLINE_S = RouteDeadlines().step_min_s  # FakeEngine's steps take microseconds, so the least one holds
+FREED_DEADLINE_S = 1.0
+
+
+def kill_worker(node: RunningNode) -> None:
+    os.kill(node.worker_pid, signal.SIGKILL)
+
+
+def kill_agent(node: RunningNode) -> None:
+    os.kill(node.program.pid, signal.SIGKILL)
+
+
+def stop_worker(node: RunningNode) -> None:
+    os.kill(node.worker_pid, signal.SIGSTOP)
+
+
+BLOWS: list[tuple[Callable[[RunningNode], None], float]] = [
+    (kill_worker, LOST_DEADLINE_S),
+    (kill_agent, LOST_DEADLINE_S),
+    (stop_worker, STEP_DEADLINE_S),
+]
+
+
+def bring_back(stack: Stack, name: str) -> None:
+    """Wait until a node serves again: by itself, or started anew where its agent is gone."""
+    if stack.nodes[name].program.process.poll() is None:
+        stack.nodes[name].next_ready()
+    else:
+        stack.relaunch(name)
+
+
+@pytest.mark.parametrize("model", list(NODES))
+@pytest.mark.parametrize("stage", [0, 1], ids=["head", "tail"])
+@pytest.mark.parametrize(("blow", "deadline_s"), BLOWS, ids=[blow.__name__ for blow, _ in BLOWS])
+def test_a_lost_stage_is_named_in_time_and_leaves_nothing(
+    stack: Stack, model: str, stage: int, blow: Callable[[RunningNode], None], deadline_s: float
+) -> None:
+    lost, other = NODES[model][stage], NODES[model][1 - stage]
+    with stack.client.stream(a_long_chat(model)) as stream:
+        stream.read_deltas(30)
+        assert stack.busy_nodes([other])  # the control: there is something to be freed
+        struck_s = time.monotonic()
+        blow(stack.nodes[lost])
+        stream.read_to_end()
+        took_s = time.monotonic() - struck_s
+    stack.until_idle([other], FREED_DEADLINE_S)
+    freed_s = time.monotonic() - struck_s
+
+    assert stream.error is not None
+    assert not stream.is_done
+    assert stream.carriers == [model, model]
+    print(
+        f"{blow.__name__} stage {stage} {model}: {stream.error['code']} stage {stream.error['stage']} "
+        f"after {took_s * 1000:.0f} ms, freed after {freed_s * 1000:.0f} ms, {stream.deltas} tokens"
+    )
+    assert stream.error["stage"] == stage
+    assert stream.error["message"]
+    assert took_s <= deadline_s
+
+    record = stack.client.record(stream.generation_id)
+    assert (record["status"], record["failure"]["stage"]) == ("failed", stage)
+    assert record["usage"]["completion_tokens"] == stream.deltas
+    assert record["charge_micros"] == stream.deltas * COMPLETION_MICROS
+    stack.assert_settled()
+
+    meanwhile = stack.client.post(a_chat(model, max_tokens=4))
+    if meanwhile.status_code != 200:
+        assert (meanwhile.status_code, meanwhile.json()["error"]["code"]) == (503, "no_route")
+        assert meanwhile.json()["error"]["message"]
+    bring_back(stack, lost)
+    afterwards = stack.client.post(a_chat(model, max_tokens=4))
+    assert afterwards.status_code == 200, afterwards.text
+    stack.until_idle()
