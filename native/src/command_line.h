@@ -33,7 +33,7 @@ inline constexpr char kUsage[] =
     "  --socket PATH        serve the agent on this Unix socket; its folder should be private\n"
     "  --parent-pid PID     end when this process, our parent, has ended\n"
     "  --link-listen ADDR   accept other workers here; port 0 takes a free one\n"
-    "  --allow-probe        let Probe take and give tensors (tests)\n"
+    "  --allow-probe        let Probe take and give tensors, CaptureLogits give rows (tests)\n"
     "  --insecure-loopback  plaintext links between workers, on loopback only (tests)\n";
 
 // Reads the arguments after the program's name. Never throws on user input.

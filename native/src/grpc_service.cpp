@@ -204,6 +204,26 @@ grpc::Status WorkerService::Probe(grpc::ServerContext* /*context*/, const v1::Pr
   return grpc::Status::OK;
 }
 
+grpc::Status WorkerService::CaptureLogits(grpc::ServerContext* context, const v1::CaptureLogitsRequest* /*request*/,
+                                          grpc::ServerWriter<v1::CapturedLogits>* writer) {
+  if (!options_.allow_probe) return {grpc::StatusCode::PERMISSION_DENIED, "logits are given with --allow-probe only"};
+  std::shared_ptr<LogitsCapture> capture;
+  // The shard itself is not held: that would put off its unloading.
+  if (const std::shared_ptr<StageWorker> stage = host_->stage()) capture = stage->capture();
+  if (capture == nullptr) return ToGrpc({Code::kNotReady, "no shard is loaded"});
+  const meshnet::Status begun = capture->Begin();
+  if (!begun.ok()) return ToGrpc(begun);
+  writer->SendInitialMetadata();  // tells the client that the capture runs
+  meshnet::Status status;
+  while (status.ok() && !context->IsCancelled()) {
+    const Result<std::optional<v1::CapturedLogits>> row = capture->Take(std::chrono::steady_clock::now() + kWatchSlice);
+    status = row.status();
+    if (status.ok() && row.value().has_value() && !writer->Write(*row.value())) break;
+  }
+  capture->End();
+  return ToGrpc(status);
+}
+
 grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeBatch>* WorkerService::Bridge(
     grpc::CallbackServerContext* /*context*/) {
   return host_->AttachBridge().get();

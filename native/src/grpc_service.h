@@ -13,14 +13,15 @@
 namespace meshnet {
 
 struct ServiceOptions {
-  bool allow_probe = false;  // whether Probe may take and give tensors
+  bool allow_probe = false;  // whether Probe may take and give tensors, and CaptureLogits give rows
   std::string version_json;  // what --version prints
   std::string devices_json;  // what --list-devices prints
   EngineLoader load_fake;
   EngineLoader load_llama;  // empty in a build without llama.cpp
 };
 
-// gRPC's threads call the methods, any number at once. Blocking calls: Load and WatchStatus (streams), Unload, Probe.
+// gRPC's threads call the methods, any number at once. Blocking calls: Load, WatchStatus and CaptureLogits
+// (streams), Unload, Probe.
 class WorkerService : public v1::Worker::WithCallbackMethod_Bridge<v1::Worker::Service> {
  public:
   // `host` outlives the service.
@@ -42,6 +43,8 @@ class WorkerService : public v1::Worker::WithCallbackMethod_Bridge<v1::Worker::S
   grpc::Status WatchStatus(grpc::ServerContext* context, const v1::WatchStatusRequest* request,
                            grpc::ServerWriter<v1::StatusReply>* writer) override;
   grpc::Status Probe(grpc::ServerContext* context, const v1::ProbeRequest* request, v1::ProbeReply* reply) override;
+  grpc::Status CaptureLogits(grpc::ServerContext* context, const v1::CaptureLogitsRequest* request,
+                             grpc::ServerWriter<v1::CapturedLogits>* writer) override;
   grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeBatch>* Bridge(grpc::CallbackServerContext* context) override;
 
  private:

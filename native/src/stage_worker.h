@@ -47,6 +47,9 @@ class StageWorker {
   // The reply holds outputs and their digest.
   Result<v1::ProbeReply> Probe(const v1::ProbeRequest& request, std::chrono::milliseconds deadline);
 
+  // The logits that this shard's sessions draw from; may outlive the worker, which closes it.
+  std::shared_ptr<LogitsCapture> capture() const { return capture_; }
+
   static constexpr std::chrono::milliseconds kReleaseWait{1000};
 
  private:
@@ -63,6 +66,7 @@ class StageWorker {
   const std::unique_ptr<ShardEngine> engine_;
   const std::unique_ptr<ComputeTurn> turn_;
   MessageSink* const sink_;
+  const std::shared_ptr<LogitsCapture> capture_ = std::make_shared<LogitsCapture>();
 
   mutable std::mutex mutex_;
   std::condition_variable work_;      // for the compute thread

@@ -80,7 +80,9 @@ void StepRunner::Deliver(const StepResult& result, StepItem* item) {
     item->hidden = std::move(*carrier.mutable_tensors(0));
   }
   if (!result.logits.empty()) {
-    item->token = item->session->sampler->Sample(result.logits, frame.position() + frame.rows());
+    const std::uint64_t position = frame.position() + frame.rows();
+    if (capture_ != nullptr) capture_->Add(item->session->terms(), position, result.logits);
+    item->token = item->session->sampler->Sample(result.logits, position);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "logits_capture.h"
 #include "session.h"
 #include "shard_engine.h"
 
@@ -35,7 +36,8 @@ struct StepItem {
 
 class StepRunner {
  public:
-  explicit StepRunner(ShardEngine* engine) : engine_(engine) {}
+  // `capture` is shown the logits that tokens are drawn from; null: nobody looks. Both outlive the runner.
+  explicit StepRunner(ShardEngine* engine, LogitsCapture* capture = nullptr) : engine_(engine), capture_(capture) {}
 
   // Runs all items as one step and fills in their outcomes.
   void Run(std::vector<StepItem>* items);
@@ -46,6 +48,7 @@ class StepRunner {
   void Deliver(const StepResult& result, StepItem* item);
 
   ShardEngine* const engine_;
+  LogitsCapture* const capture_;
   std::vector<float> hidden_;
   std::vector<StepSlice> slices_;
   std::vector<std::size_t> slice_items_;  // item of each slice

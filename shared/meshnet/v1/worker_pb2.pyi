@@ -222,6 +222,22 @@ class ProbeReply(_message.Message):
     output_digest: bytes
     def __init__(self, outputs: _Optional[_Iterable[_Union[_frame_pb2.Tensor, _Mapping]]] = ..., compute_us: _Optional[int] = ..., output_digest: _Optional[bytes] = ...) -> None: ...
 
+class CaptureLogitsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CapturedLogits(_message.Message):
+    __slots__ = ("session", "epoch", "position", "logits")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    LOGITS_FIELD_NUMBER: _ClassVar[int]
+    session: bytes
+    epoch: int
+    position: int
+    logits: bytes
+    def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., logits: _Optional[bytes] = ...) -> None: ...
+
 class BridgeMessage(_message.Message):
     __slots__ = ("frame", "edge")
     FRAME_FIELD_NUMBER: _ClassVar[int]

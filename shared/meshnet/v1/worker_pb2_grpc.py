@@ -74,6 +74,11 @@ class WorkerStub:
                 request_serializer=meshnet_dot_v1_dot_worker__pb2.ProbeRequest.SerializeToString,
                 response_deserializer=meshnet_dot_v1_dot_worker__pb2.ProbeReply.FromString,
                 _registered_method=True)
+        self.CaptureLogits = channel.unary_stream(
+                '/meshnet.v1.Worker/CaptureLogits',
+                request_serializer=meshnet_dot_v1_dot_worker__pb2.CaptureLogitsRequest.SerializeToString,
+                response_deserializer=meshnet_dot_v1_dot_worker__pb2.CapturedLogits.FromString,
+                _registered_method=True)
         self.Bridge = channel.stream_stream(
                 '/meshnet.v1.Worker/Bridge',
                 request_serializer=meshnet_dot_v1_dot_worker__pb2.BridgeBatch.SerializeToString,
@@ -132,6 +137,12 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CaptureLogits(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Bridge(self, request_iterator, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -180,6 +191,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.Probe,
                     request_deserializer=meshnet_dot_v1_dot_worker__pb2.ProbeRequest.FromString,
                     response_serializer=meshnet_dot_v1_dot_worker__pb2.ProbeReply.SerializeToString,
+            ),
+            'CaptureLogits': grpc.unary_stream_rpc_method_handler(
+                    servicer.CaptureLogits,
+                    request_deserializer=meshnet_dot_v1_dot_worker__pb2.CaptureLogitsRequest.FromString,
+                    response_serializer=meshnet_dot_v1_dot_worker__pb2.CapturedLogits.SerializeToString,
             ),
             'Bridge': grpc.stream_stream_rpc_method_handler(
                     servicer.Bridge,
@@ -403,6 +419,33 @@ class Worker:
             '/meshnet.v1.Worker/Probe',
             meshnet_dot_v1_dot_worker__pb2.ProbeRequest.SerializeToString,
             meshnet_dot_v1_dot_worker__pb2.ProbeReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CaptureLogits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/meshnet.v1.Worker/CaptureLogits',
+            meshnet_dot_v1_dot_worker__pb2.CaptureLogitsRequest.SerializeToString,
+            meshnet_dot_v1_dot_worker__pb2.CapturedLogits.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,85 @@
+"""The capture of logits, for debugging: refused unless the worker was started for it, and never in anyone's way."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from meshnet.fake import VOCAB_SIZE
+from meshnet.v1 import worker_pb2
+from tests.integration.native.native_routes import KEY, NativeRoute, native_route, terms
+from tests.simulators.bridged_route import CALL_TIMEOUT_S
+
+pytestmark = pytest.mark.native
+
+
+async def begin(running: NativeRoute) -> grpc.aio.UnaryStreamCall:
+    """A capture on the tail, once it runs."""
+    call = running.route.workers[-1].stub.CaptureLogits(worker_pb2.CaptureLogitsRequest())
+    async with asyncio.timeout(CALL_TIMEOUT_S):
+        await call.initial_metadata()
+    return call
+
+
+async def refusal(call: grpc.aio.UnaryStreamCall) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        async with asyncio.timeout(CALL_TIMEOUT_S):
+            await call.read()
+    return refused.value.code(), str(refused.value.details())
+
+
+async def test_it_is_refused_without_allow_probe(tmp_path: Path) -> None:
+    async with native_route(tmp_path, [3]) as running:
+        call = running.route.workers[-1].stub.CaptureLogits(worker_pb2.CaptureLogitsRequest())
+        code, message = await refusal(call)
+    assert code is grpc.StatusCode.PERMISSION_DENIED
+    assert "--allow-probe" in message
+
+
+async def test_it_gives_the_rows_that_the_tokens_were_drawn_from(tmp_path: Path) -> None:
+    async with native_route(tmp_path, [3], arguments=("--allow-probe",)) as running:
+        call = await begin(running)
+        given = terms()
+        answer = await (await running.open_direct(given)).generate()
+        rows = [await asyncio.wait_for(call.read(), CALL_TIMEOUT_S) for _ in answer.tokens]
+        call.cancel()
+    drawn = []
+    for row in rows:
+        assert (row.session, row.epoch) == (KEY.session, KEY.epoch)
+        logits = struct.unpack(f"<{VOCAB_SIZE}f", row.logits)
+        drawn.append(logits.index(max(logits)))
+    assert len(drawn) > 10
+    assert drawn == answer.token_ids
+    first = len(given.prompt)
+    assert [row.position for row in rows] == list(range(first, first + len(rows)))
+
+
+async def test_one_reader_at_a_time_and_another_after_it(tmp_path: Path) -> None:
+    async with native_route(tmp_path, [3], arguments=("--allow-probe",)) as running:
+        first = await begin(running)
+        second = running.route.workers[-1].stub.CaptureLogits(worker_pb2.CaptureLogitsRequest())
+        code, _message = await refusal(second)
+        assert code is grpc.StatusCode.FAILED_PRECONDITION
+        first.cancel()
+        async with asyncio.timeout(CALL_TIMEOUT_S):
+            while True:
+                try:
+                    await begin(running)
+                    break
+                except grpc.aio.AioRpcError:
+                    continue  # the worker has not seen the first one's end yet
+
+
+async def test_a_capture_does_not_put_off_unloading(tmp_path: Path) -> None:
+    async with native_route(tmp_path, [3], arguments=("--allow-probe",)) as running:
+        call = await begin(running)
+        stub = running.route.workers[-1].stub
+        await stub.Unload(worker_pb2.UnloadRequest(), timeout=CALL_TIMEOUT_S)
+        code, message = await refusal(call)
+    assert code is grpc.StatusCode.FAILED_PRECONDITION
+    assert message.startswith("not_ready")
