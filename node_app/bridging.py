@@ -3,7 +3,7 @@
 Invariants: bytes are passed on, not judged (the worker checks rows, the relay checks edges), except that a payload must
 decode and say the same session and edge as the packet it came in; queues are bounded by what each session was granted,
 so nothing here ever waits for one session on behalf of another. A session that breaks a rule fails alone.
-Source: protocol rules, 4 and 9.
+Source: docs/wire.md, Credits and Relay.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ PING_INTERVAL_S = 10.0
 PING_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 1.0
 
-# Nobody waits longer for a member that went away. Source: protocol rules, 3.
+# Nobody waits longer for a member that went away. Source: docs/wire.md, Credits.
 REBIND_GRACE_S = GATEWAY_GRACE_S
 
 # One turn of sending; small, so that a decode frame never waits behind much.
@@ -63,7 +63,7 @@ BATCH_BYTES = 128 * 1024
 
 
 def data_url(relay_url: str) -> str:
-    """Return the address of a relay's socket; a site may name the relay with or without the path. Source: wire.md."""
+    """Return the address of a relay's socket; a site may name the relay with or without the path."""
     parts = urlsplit(relay_url)
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") or DATA_PATH))
 

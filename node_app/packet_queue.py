@@ -2,7 +2,7 @@
 
 Invariants: pure; order within a session is kept, sessions take turns; nothing is held for a session that was not
 admitted, and never more than its limit, so all sessions together hold at most the sum of their windows. An overflow is
-the sender's fault and concerns that session alone. Source: protocol rules, 4.
+the sender's fault and concerns that session alone. Source: docs/wire.md, Credits.
 """
 
 from __future__ import annotations

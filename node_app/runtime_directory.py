@@ -34,7 +34,7 @@ def shared_directory() -> Path:
 
 
 def compute_turn_path() -> Path:
-    """Return the file of the machine-wide compute turn. Source: protocol rules, 13."""
+    """Return the file of the machine-wide compute turn. Source: docs/architecture.md, One machine."""
     return shared_directory() / TURN_NAME
 
 

@@ -60,7 +60,7 @@ TEST(FragmentTest, MissingForeignAndOversizedPartsAreRefused) {
   EXPECT_EQ(small.Add(v1::Frame(parts[0]), 1024, &whole, &complete).code(), Code::kMessageTooLarge);
 }
 
-// Source: protocol rules, 7: rows x width x 4 + at most 160 + 24 x stages bytes of everything else.
+// Source: docs/wire.md, Frames: rows x width x 4 + at most 160 + 24 x stages bytes of everything else.
 TEST(FrameSizeTest, DecodeHeadersStaySmallAtAnyPosition) {
   for (const std::uint32_t stages : {2u, 9u, 64u}) {
     v1::Frame frame;

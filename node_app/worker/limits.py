@@ -73,7 +73,7 @@ def plan_limits(need: ShardNeed, wishes: Wishes, cores: int, memory_bytes: int |
     """Choose threads, context and KV cells.
 
     The context length is part of a route's contract (it picks rope factors), so memory never changes it: a node short
-    of memory serves fewer sessions at once, down to one, or none at all.
+    of memory serves fewer sessions at once, down to one, or none at all. Source: docs/adr/0007.
 
     Args:
         need: of the shard.

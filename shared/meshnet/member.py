@@ -2,7 +2,7 @@
 
 Invariants: pure; one WebSocket message in is one `receive`, each entry of `data_to_send()` is one out, in order.
 Nothing but a proof leaves before the welcome. A binding lasts until it is refused, ended, unbound, or the connection
-closes; a closed member holds nothing. Not thread-safe; owned by one driver. Source: protocol rules, 9; relay.proto.
+closes; a closed member holds nothing. Not thread-safe; owned by one driver. Source: docs/wire.md, Relay.
 """
 
 from __future__ import annotations

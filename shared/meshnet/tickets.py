@@ -2,7 +2,7 @@
 
 Invariants: bytes in, verdict out; no clock (the caller gives now) and no memory of what was seen (the relay's flow
 refuses replays). A ticket returned by `verify_ticket` is signed by the site, meant for this relay and this member, in
-time, and names only edges that start or end at the member. Source: protocol rules, 9; docs/wire.md, Signatures.
+time, and names only edges that start or end at the member. Source: docs/wire.md, Relay and Signatures.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ if BEHIND_HTTPS:
 RELAY_URL = environment.text("MESHNET_RELAY_URL", "ws://127.0.0.1:8701")
 RELAY_ID = environment.text("MESHNET_RELAY_ID", "relay-1")
 
-# Control connections. Nodes report every heartbeat; a lease outlives two lost reports. Source: protocol rules, 5 and 6.
+# Control connections. Nodes report every heartbeat; a lease outlives two lost reports. Source: docs/wire.md, Time.
 CONTROL_HEARTBEAT_MS = 5_000
 CONTROL_LEASE_MS = 15_000
 CONTROL_HELLO_TIMEOUT_S = 5.0

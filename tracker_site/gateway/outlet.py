@@ -2,7 +2,7 @@
 
 Invariants: what waits is bounded by the token window; telemetry is never queued, only the newest is taken. A token is
 acknowledged when the reader comes back for more, so that a slow client holds up its own route and nothing else.
-Belongs to one event loop. Source: protocol rules, 3.
+Belongs to one event loop. Source: docs/wire.md, Credits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a route's events to text for the client: the inside of a generation, without money or clients' connections.
 
 Invariants: the gateway believes no token that cannot be: indices are consecutive, ids are of the vocabulary, at most
-`max_tokens` come, log probabilities are numbers. After the finish nothing is read. Source: protocol rules, 3.
+`max_tokens` come, log probabilities are numbers. After the finish nothing is read. Source: docs/wire.md, Finish.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Invariants: pure. A client pays for what it was given: a finished generation for its prompt and every token, a cancelled
 one for the prompt chunks that were computed and the tokens that were delivered, a failed one for the delivered tokens
-alone; what the tail computed beyond that is nobody's. Source: architecture, 7.
+alone; what the tail computed beyond that is nobody's. Source: docs/adr/0008.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Nodes that hold the same artifact but would not compute the same: found, and said where people look.
 
 Invariant: this judges nothing, it explains. Which shards may share a route is the planner's business, and every stage
-compares contracts again when it is opened. Source: protocol rules, 14.
+compares contracts again when it is opened. Source: docs/wire.md, What must match.
 """
 
 from __future__ import annotations

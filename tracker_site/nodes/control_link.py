@@ -4,7 +4,7 @@ Invariants: no input but a valid hello is accepted before the node is identified
 once (by the node, by its deadline, or by the connection's end); after CLOSED nothing is sent and every input is
 ignored. Clock, nonce and identification are given from outside. Not thread-safe; owned by one connection.
 
-Source: docs/wire.md, Signatures; control.proto; protocol rules, 5.
+Source: docs/wire.md, Closing and admission, Signatures; control.proto.
 """
 
 from __future__ import annotations
@@ -158,6 +158,11 @@ class ControlLink:
             keep=[control_pb2.SessionRef(session=key.session, epoch=key.epoch) for key in keep],
         )
         self._outgoing.append(control_pb2.SiteMessage(welcome=welcome))
+
+    def report_stored(self, report_id: int) -> None:
+        """The report with this id is what the site plans with now."""
+        if self.state is State.OPEN:
+            self._outgoing.append(control_pb2.SiteMessage(stored=control_pb2.ReportStored(report_id=report_id)))
 
     def refuse(self, code: ControlRefusalCode, message: str) -> None:
         """Say why, then close."""

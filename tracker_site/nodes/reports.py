@@ -1,7 +1,7 @@
 """What a node says of itself: strict parsing of `NodeReport` and `ControlHello` bodies.
 
 Invariants: every count, length, digest, range and figure is checked here and nowhere else; values are frozen and
-pure. Figures are the node's own claims. Source: control.proto; protocol rules, 14.
+pure. Figures are the node's own claims. Source: control.proto; docs/wire.md, What must match.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ShardFigures:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole node report."""
+    """A whole node report. `report_id`: what the node wants confirmed once it is stored; 0: nothing."""
 
     state: str
     reason: str
@@ -78,6 +78,7 @@ class Report:
     carrier: str
     data_connected: bool
     shards: tuple[tuple[ShardIdentity, ShardFigures], ...]
+    report_id: int
 
     @property
     def identities(self) -> frozenset[ShardIdentity]:
@@ -107,6 +108,7 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
         carrier=message.carrier,
         data_connected=message.data_connected,
         shards=shards,
+        report_id=message.report_id,
     )
 
 

@@ -1,6 +1,6 @@
 """One member's place in one session: what it may send, how much, and the lanes that lead to it.
 
-Invariant: pure; nothing here is granted beyond the ticket. Source: protocol rules, 9.
+Invariant: pure; nothing here is granted beyond the ticket. Source: docs/wire.md, Relay.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Invariants: pure; the driver gives times, nonces and member ids. Undecodable bytes, a message out of turn or a forbidden
 edge cost that connection; what breaks a session's terms costs that session (`sessions.py`). Nothing raises for what a
-member sent. Payloads are not read. Source: protocol rules, 5 and 9.
+member sent. Payloads are not read. Source: docs/wire.md, Relay.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Invariants: pure. One live binding per (session, epoch, stage); a second one needs the same key and takes its place.
 Unicast only, nothing is stored for the absent, and only what a ticket permits is forwarded. Whoever breaks a cap or
 leaves its window full loses that session, which is then over for all of its members, and no other.
-Source: protocol rules, 4, 5 and 9.
+Source: docs/wire.md, Relay.
 """
 
 from __future__ import annotations

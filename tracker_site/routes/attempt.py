@@ -1,7 +1,7 @@
 """One attempt to run a route: what has been opened, fed, computed and received under one epoch.
 
 Invariants: pure; nothing is sent before the relay place stands and every stage is open and fits. Messages that claim
-another session or edge than they came on are refused. Source: protocol rules, 1, 3 and 14.
+another session or edge than they came on are refused. Source: docs/wire.md, Addresses.
 """
 
 from __future__ import annotations

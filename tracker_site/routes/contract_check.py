@@ -1,7 +1,7 @@
 """Whether the stages of a route, as their nodes opened them, fit each other.
 
 Invariants: pure; what a node says it opened is checked against what was planned before anything is sent to it.
-Source: protocol rules, 14.
+Source: docs/wire.md, What must match.
 """
 
 from __future__ import annotations

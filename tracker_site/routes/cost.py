@@ -3,7 +3,8 @@
 Invariant: pure, and a sum over stages and hops, so that shortest-path search is exact. Prefill is counted as if no two
 stages overlapped; pipelining helps long chains, so this leans towards fewer stages.
 
-Source: T = sum c_i + sum L_i + L_return for a decode step (limits to judge by, field notes).
+A decode step takes T = sum c_i + sum L_i + L_return: c_i is what stage i computes, L_i the hop that leads to it,
+L_return the way back from the tail to the head.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How long each phase of a route may take.
 
 Invariants: pure; every wait of a route ends by one of these. A stage's own step deadline passes before the Gateway's,
-so that the stage that knows who is at fault speaks first. Source: protocol rules, 3, 5 and 6.
+so that the stage that knows who is at fault speaks first. Source: docs/wire.md, Credits and Time.
 """
 
 from __future__ import annotations

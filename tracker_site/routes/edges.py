@@ -3,7 +3,7 @@
 Invariants: pure. Both ends of an edge get the same carrier and windows, and exactly one of them dials a direct one; the
 two directions between a pair of nodes have one dialler, so that they share a connection. Prompt chunks, token events
 and failures always go through the relay, since the site dials nobody.
-Source: protocol rules, 1, 4 and 8; docs/wire.md, Addresses and Credits.
+Source: docs/wire.md, Addresses, Credits and Links between workers.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
     from tracker_site.routes.offers import Offer
 
-# Prompt rows in one frame. Source: protocol rules, 7; engine notes (ubatch).
+# Prompt rows in one frame: few enough that chunks overlap on the stages, and a part of every engine's ubatch.
 CHUNK_ROWS: Final = 128
 # Chunks in flight on one edge: one being computed, one waiting, one on its way, so that no stage idles for an ack.
 PREFILL_WINDOW_FRAMES: Final = 3
 # A seam whose width the node did not report: the widest known (deepseek4, 4 streams of 7168 f32).
 UNKNOWN_SEAM_BYTES_PER_ROW: Final = 4 * 7168 * 4
 # Beside its rows a message holds 160 + 24 x stages bytes at most, a chunk's token ids, and what the relay counts for
-# holding it. Source: protocol rules, 7.
+# holding it. Source: docs/wire.md, Frames and Relay.
 MESSAGE_OVERHEAD_BYTES: Final = 4096
 # Rows that one part of a frame holds, at least.
 _PART_BYTES: Final = MAX_MESSAGE_BYTES - MESSAGE_OVERHEAD_BYTES

@@ -3,7 +3,7 @@
 Invariants: what happens in each state is in `transitions.py`. A terminal state is entered once and does nothing more;
 every attempt that was opened is closed by one `CloseAttempt`. Each attempt has an epoch of its own, and late news of an
 older one changes nothing. Nothing is believed of a stage that is not checked: its contract, its edge, its tokens. Every
-state but the terminal ones has a deadline. Pure: time is given. Source: protocol rules, 1 to 6.
+state but the terminal ones has a deadline. Pure: time is given. Source: docs/wire.md.
 """
 
 from __future__ import annotations

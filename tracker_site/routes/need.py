@@ -32,7 +32,7 @@ class RouteNeed:
 
     @property
     def kv_cells(self) -> int:
-        """Rows that each stage has to reserve at admission. Source: protocol rules, 5."""
+        """Rows that each stage has to reserve at admission. Source: docs/wire.md, Closing and admission."""
         return self.prompt_tokens + self.max_tokens
 
     @property

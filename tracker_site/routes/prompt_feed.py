@@ -1,7 +1,7 @@
 """The prompt on its way to the head: cut into chunks, as many in flight as the head's window takes.
 
 Invariants: pure. Chunks are consecutive and cover the prompt once; only the last is marked and asks for logits, of its
-last row. Source: protocol rules, 2 and 4; docs/wire.md, Frames.
+last row. Source: docs/wire.md, Frames and Credits.
 """
 
 from __future__ import annotations

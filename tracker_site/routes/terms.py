@@ -1,7 +1,7 @@
 """What is sent to open a stage and to bind a member: a SessionSpec and a signed ticket.
 
 Invariants: pure; a member's ticket permits exactly the relayed edges of its spec. Sampling and end tokens go to the
-tail alone. Source: protocol rules, 1 and 9; session.proto, relay.proto.
+tail alone. Source: session.proto, relay.proto.
 """
 
 from __future__ import annotations

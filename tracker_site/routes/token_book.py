@@ -1,7 +1,7 @@
 """The Gateway's side of a generation's token events: checked in, acknowledged out.
 
 Invariants: pure; every event is checked by `TokenReceiver`; acknowledgements are cumulative, never of what the reader
-has not taken, and never later than the delay after it took it. Source: protocol rules, 3.
+has not taken, and never later than the delay after it took it. Source: docs/wire.md, Credits.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ MAX_TOKEN_ID: Final = 2**31 - 1
 MAX_TENSORS: Final = 8
 MAX_TENSOR_NAME_BYTES: Final = 64
 MAX_ELEMENTS_PER_ROW: Final = 1 << 20
-# Of one whole frame's first tensor: a 32 MiB prefill chunk with room to grow. Source: protocol rules, 7.
+# Of one whole frame's first tensor: a 32 MiB prefill chunk with room to grow.
 MAX_TENSOR_BYTES: Final = 256 * 1024 * 1024
 MAX_FRAGMENTS: Final = 4096
 Q8_0_BLOCK_ELEMENTS: Final = 32

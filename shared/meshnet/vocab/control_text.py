@@ -4,7 +4,7 @@ Each spelling in user text is replaced by a sentinel before the template is rend
 alter it; afterwards the rendered text is cut at the sentinels, and the spellings are tokenised as plain text.
 
 Invariants: a sentinel holds the request's nonce, which the user cannot guess; sentinels are letters and digits, which
-no template trims or escapes. Source: protocol rules, 11.
+no template trims or escapes.
 """
 
 from __future__ import annotations

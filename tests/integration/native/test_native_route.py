@@ -130,7 +130,7 @@ async def test_residence_and_logprobs_come_along(tmp_path: Path) -> None:
 
 
 async def test_decode_frames_are_small(tmp_path: Path) -> None:
-    """Source: the bar of docs: width x 4 + 256 bytes for two stages, here at any position up to 2,000."""
+    """Source: docs/wire.md, Frames: 160 + 24 x 2 bytes beside the row, here at any position up to 2,000."""
     given = terms(prompt=(65,) * 1990, max_tokens=12)
     async with native_route(tmp_path, [3]) as running:
         await (await open_all(running.route, given)).generate()

@@ -158,7 +158,7 @@ def test_whatever_the_bytes_an_edge_message_is_refused_or_sound(data: bytes) -> 
 @pytest.mark.parametrize("stages", [2, 15, 64])
 @pytest.mark.parametrize("position", [10, 2000, 2**31 - 2])
 def test_a_decode_frame_costs_little_beside_its_rows(stages: int, position: int) -> None:
-    """Source: protocol rules, 7: at most 160 + 24 x stages bytes of everything else, at any position."""
+    """Source: docs/wire.md, Frames: at most 160 + 24 x stages bytes of everything else, at any position."""
     residence = tuple(StageResidence(stage, 200_000, 2_000_000, 100_000) for stage in range(stages))
     frame = replace(
         decode_frame(seq=position, position=position), residence=residence, budget_ms=60_000, logits_rows=(0,)
