@@ -14,11 +14,11 @@ import logging
 import os
 import shutil
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from meshnet.errors import WorkerError
+from meshnet.parent_death import bound_command
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,8 @@ WORKER_PROGRAM = "meshnet-worker"
 BUILD_PROGRAM = Path("build/native/cpu/bin") / WORKER_PROGRAM
 LINE_LIMIT_BYTES = 64 * 1024
 KILL_TIMEOUT_S = 10.0
+# Under memory pressure the kernel should take the worker, whose death the agent survives, and not the agent.
+OOM_SCORE_ADJUSTMENT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +78,6 @@ def worker_environment(environment: dict[str, str]) -> dict[str, str]:
     return kept | {"GGML_NO_BACKTRACE": "1"}
 
 
-def _bound_to_parent(arguments: list[str]) -> list[str]:
-    if sys.platform != "linux":
-        return arguments  # the worker's own watch of --parent-pid remains
-    launcher = str(Path(__file__).with_name("die_with_parent.py"))
-    return [sys.executable, "-I", "-S", launcher, str(os.getpid()), *arguments]
-
-
 class WorkerProcess:
     """One running worker. Owns the process and the tasks that read its output."""
 
@@ -105,7 +100,7 @@ class WorkerProcess:
         command.socket_path.unlink(missing_ok=True)  # left by a worker that was killed
         try:
             process = await asyncio.create_subprocess_exec(
-                *_bound_to_parent(command.arguments(os.getpid())),
+                *bound_command(command.arguments(os.getpid()), oom_score_adjustment=OOM_SCORE_ADJUSTMENT),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,

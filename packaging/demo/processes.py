@@ -1,17 +1,15 @@
 """The demo's child processes: started with a deadline, stopped in reverse order, never left behind.
 
-Invariants: every child asks the kernel for SIGTERM when the launcher dies, in whatever way; every process of one run,
+Invariants: the kernel ends every child when the launcher dies, in whatever way; every process of one run,
 however deep, carries the run's mark in its environment, so that survivors are counted by looking and not by trusting;
 output goes to files, so that no child ever blocks on a pipe nobody reads.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import secrets
-import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,21 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from meshnet.parent_death import bound_command
+
 # Not MESHNET_*: an agent keeps those from its worker.
 RUN_MARK = "DEMO_RUN_MARK"
 POLL_S = 0.02
 STOP_DEADLINE_S = 8.0
-PR_SET_PDEATHSIG = 1  # Source: prctl(2)
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class DemoError(Exception):
     """The demo cannot go on; the message is for the person who started it."""
-
-
-def _die_with_launcher() -> None:
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 @dataclass
@@ -122,12 +115,7 @@ class Family:
         output, errors = self.folder / f"{name}.out", self.folder / f"{name}.err"
         with output.open("wb") as out, errors.open("wb") as err:
             process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=self._marked(),
-                preexec_fn=_die_with_launcher,  # noqa: PLW1509 - the launcher has one thread
+                bound_command(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=self._marked()
             )
         child = Child(name, process, output, errors)
         self.children.append(child)
@@ -136,12 +124,11 @@ class Family:
     def begin(self, command: Sequence[str]) -> Errand:
         """Start a short command, to be finished by `Errand.result`."""
         process = subprocess.Popen(
-            list(command),
+            bound_command(command),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=self._marked(),
-            preexec_fn=_die_with_launcher,  # noqa: PLW1509 - as above
         )
         errand = Errand(" ".join(command[1:4]), process)
         self.errands.append(errand)

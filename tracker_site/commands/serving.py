@@ -13,10 +13,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from meshnet.errors import MeshnetError
+from meshnet.parent_death import bound_command, die_with_parent
 from tracker_site.commands.entry import set_up_django
 from tracker_site.commands.output import print_line
-from tracker_site.ops.child import child_command
-from tracker_site.ops.parent_death import die_with_parent
 from tracker_site.ops.relay_process import RelayProcess
 from tracker_site.ops.server import bind, probe_port, run_site
 
@@ -51,7 +50,7 @@ def serve(chosen: argparse.Namespace) -> int:
     require_migrated()
     if settings.IS_SINGLE_PROCESS:
         forget_connections()
-    relay_process = RelayProcess(child_command(RELAY_MODULE, *_relay_arguments(chosen.host, relay_port)))
+    relay_process = RelayProcess(bound_command(_relay_command(chosen.host, relay_port)))
     site_url = f"http://{_in_url(chosen.host)}:{listening.getsockname()[1]}"
     ready = json.dumps({"ready": True, "site": site_url, "relay": settings.RELAY_URL, "pid": os.getpid()})
     failure = run_site(application, listening, relay_process, lambda: print_line(ready))
@@ -63,18 +62,19 @@ def serve(chosen: argparse.Namespace) -> int:
 def relay(chosen: argparse.Namespace) -> int:
     """Become the relay."""
     set_up_django()
-    arguments = _relay_arguments(chosen.host, chosen.port)
-    os.execv(sys.executable, [sys.executable, "-m", RELAY_MODULE, *arguments])  # noqa: S606 - our own program
+    command = _relay_command(chosen.host, chosen.port)
+    os.execv(command[0], command)  # noqa: S606 - our own program
 
 
-def _relay_arguments(host: str, relay_port: int) -> list[str]:
+def _relay_command(host: str, relay_port: int) -> list[str]:
     from django.conf import settings  # noqa: PLC0415 - set up by the caller
 
     from tracker_site.nodes.site_key import site_signing_key  # noqa: PLC0415
 
     public_key = site_signing_key().public_key.hex()
     return [
-        "--host", host, "--port", str(relay_port), "--relay-id", settings.RELAY_ID, "--site-public-key", public_key,
+        sys.executable, "-m", RELAY_MODULE, "--host", host, "--port", str(relay_port),
+        "--relay-id", settings.RELAY_ID, "--site-public-key", public_key,
     ]  # fmt: skip
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ import pytest
 
 from meshnet.errors import WorkerError
 from meshnet.v1 import worker_pb2
-from node_app.worker import die_with_parent
 from node_app.worker.health import HealthLimits
 from node_app.worker.process import WorkerCommand, find_worker_program, worker_environment
 from node_app.worker.restart import EndCause
@@ -189,39 +187,6 @@ async def test_refusals_of_the_worker_come_with_their_codes(tmp_path: Path) -> N
         with pytest.raises(WorkerError) as caught:
             await client.probe(1, DEADLINE_S)
         assert caught.value.code == "not_ready"
-
-
-async def test_a_worker_dies_with_the_thread_that_started_it(tmp_path: Path) -> None:
-    launcher = Path(die_with_parent.__file__)
-    code = (
-        "import subprocess, sys, os; "
-        f"command = [sys.executable, '-I', '-S', {str(launcher)!r}, str(os.getpid()), '/bin/sleep', '60']; "
-        "print(subprocess.Popen(command).pid, flush=True); sys.stdin.read()"
-    )
-    parent = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-    assert parent.stdout is not None
-    child = int(await asyncio.wait_for(parent.stdout.readline(), DEADLINE_S))
-    await poll_until(lambda: Path(f"/proc/{child}/comm").read_text().strip() == "sleep", DEADLINE_S)
-    parent.kill()
-    await parent.wait()
-    await poll_until(lambda: is_gone(child), DEADLINE_S)
-
-
-async def test_the_launcher_refuses_what_it_cannot_do() -> None:
-    launcher = Path(die_with_parent.__file__)
-    for arguments, status in [
-        ([], die_with_parent.EXIT_USAGE),
-        (["x", "/bin/true"], die_with_parent.EXIT_USAGE),
-        (["1", "/bin/true"], die_with_parent.EXIT_ORPHANED),
-        ([str(os.getpid()), "/no/such/program"], die_with_parent.EXIT_CANNOT_RUN),
-        ([str(os.getpid()), "/bin/true"], 0),
-    ]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", str(launcher), *arguments), stderr=asyncio.subprocess.DEVNULL
-        )
-        assert await process.wait() == status
 
 
 def test_the_worker_sees_no_variable_of_ours() -> None:

@@ -179,12 +179,3 @@ def test_keys_are_their_owners_alone(site: Site, tmp_path: Path) -> None:
         "secret.key": 0o600,
         "site.key": 0o600,
     }
-
-
-def test_an_orphan_does_not_start() -> None:
-    program = "from tracker_site.ops.parent_death import die_with_parent; die_with_parent(1); print('started')"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=DEADLINE_S, check=False
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "the parent process is gone" in done.stderr
