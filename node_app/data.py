@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+from meshnet.backoff import Backoff
 from meshnet.constants import GATEWAY_GRACE_S, MAX_MESSAGE_BYTES
 from meshnet.errors import ProtocolError
 from meshnet.member import RelayMember
@@ -32,7 +33,6 @@ from meshnet.member_events import (
     SessionEnded,
     StageLost,
 )
-from node_app.backoff import Backoff
 from node_app.held_bindings import HeldBinding, HeldBindings
 from node_app.packet_queue import Offer, PacketQueue
 from node_app.racing import race

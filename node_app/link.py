@@ -16,10 +16,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from meshnet import __version__
+from meshnet.backoff import Backoff
 from meshnet.constants import MAX_MESSAGE_BYTES
 from meshnet.errors import MeshnetError, ProtocolError
 from meshnet.v1 import control_pb2
-from node_app.backoff import Backoff
 from node_app.control import CloseAsked, ControlEvent, ControlMachine, ControlPhase, OpenAsked, SiteRefused, Welcomed
 from node_app.racing import race
 

@@ -11,8 +11,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from meshnet.backoff import Backoff
 from meshnet.errors import TransferError
-from node_app.backoff import Backoff
 from node_app.blocking import run_blocking
 from node_app.enrolment import EnrolmentRefusedError, EnrolmentRequest, enrol
 from node_app.events import (

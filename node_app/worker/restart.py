@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from node_app.backoff import Backoff
+from meshnet.backoff import Backoff
 
 RESTART_BACKOFF = Backoff(first_s=0.1, longest_s=60.0, factor=3.0)
 

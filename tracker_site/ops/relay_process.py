@@ -10,11 +10,12 @@ import asyncio
 import contextlib
 import json
 import logging
+import random
 import time
 from typing import TYPE_CHECKING, Final
 
+from meshnet.backoff import Backoff
 from meshnet.errors import MeshnetError
-from tracker_site.ops.restart import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,9 @@ logger = logging.getLogger(__name__)
 READY_TIMEOUT_S: Final = 20.0
 STOP_TIMEOUT_S: Final = 5.0
 MAX_LINE_BYTES: Final = 64 * 1024
+RESTART: Final = Backoff(first_s=0.2, longest_s=10.0)
+# A relay that lived this long was a good one: the next one is started at once again.
+STABLE_AFTER_S: Final = 30.0
 
 
 class RelayStartError(MeshnetError):
@@ -82,10 +86,11 @@ class RelayProcess:
             raise
 
     async def _keep(self, started_s: float) -> None:
-        backoff = Backoff()
+        failures = 0
         while True:
             status = await self._wait_for_end()
-            delay_s = backoff.delay_s(time.monotonic() - started_s)
+            failures = 1 if time.monotonic() - started_s >= STABLE_AFTER_S else failures + 1
+            delay_s = RESTART.delay_s(failures, random.random())  # noqa: S311 - jitter
             logger.error("the relay ended with status %s; starting it again in %.1f s", status, delay_s)
             await asyncio.sleep(delay_s)
             started_s = time.monotonic()

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import random
 from typing import TYPE_CHECKING, Final
 
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
+from meshnet.backoff import Backoff
 from meshnet.constants import GATEWAY_STAGE, MAX_MESSAGE_BYTES
 from meshnet.errors import RouteError
 from meshnet.member import RelayMember
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     SessionListener = Callable[[MemberEvent], None]
 
 _WRITE_STALL_S: Final = 10.0
-_FIRST_DELAY_S: Final = 0.1
-_LONGEST_DELAY_S: Final = 5.0
+# Shorter than a request waits (`RouteDeadlines.relay_s`), so that one succeeds that comes while the relay comes back.
+_RECONNECT: Final = Backoff(first_s=0.1, longest_s=1.0)
 # A connection that stood this long was a good one: the next attempt comes at once again.
 _GOOD_AFTER_S: Final = 10.0
 _KEEPALIVE_S: Final = 20.0
@@ -125,17 +126,15 @@ class RelayLink:
     async def _keep(self) -> None:
         """Connect again and again, until cancelled."""
         loop = asyncio.get_running_loop()
-        delay_s = _FIRST_DELAY_S
+        failures = 0
         while True:
             started_s = loop.time()
             try:
                 await self._connect_once()
             except (OSError, TimeoutError, WebSocketException) as error:
                 log.warning("no connection to the relay: %s", type(error).__name__)
-            is_good = loop.time() - started_s >= _GOOD_AFTER_S
-            delay_s = _FIRST_DELAY_S if is_good else min(2 * delay_s, _LONGEST_DELAY_S)
-            # Half fixed, half drawn: processes that lost one relay do not all come back at once.
-            await asyncio.sleep(delay_s * (0.5 + secrets.randbelow(1000) / 2000))
+            failures = 1 if loop.time() - started_s >= _GOOD_AFTER_S else failures + 1
+            await asyncio.sleep(_RECONNECT.delay_s(failures, random.random()))  # noqa: S311 - jitter
 
     async def _connect_once(self) -> None:
         async with connect(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from meshnet.backoff import Backoff
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.keys import SigningKey
 from meshnet.member_events import Binding
 from meshnet.packets import PacketKind
 from meshnet.tickets import sign_ticket
-from node_app.backoff import Backoff
 from node_app.data import DataLink
 from node_app.packet_queue import Offer
 from node_app.refusal import StageRefusedError

@@ -10,7 +10,6 @@ from tests.unit.site_core.test_presence import KEY, serve
 from tracker_site.billing import holds
 from tracker_site.billing.ledger import grant
 from tracker_site.nodes.models import Node
-from tracker_site.ops.restart import Backoff
 
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
@@ -44,10 +43,3 @@ def test_metrics_are_for_administrators(alices_client: Client, settings: Setting
     assert [status(Client()), status(alices_client), status(Client(), ""), status(Client(), "guess")] == [403] * 4
     settings.METRICS_TOKEN = "watcher"
     assert [status(Client(), "watcher"), status(Client(), "watcher2"), status(Client())] == [200, 403, 403]
-
-
-def test_restarts_back_off_and_recover() -> None:
-    backoff = Backoff(first_s=1.0, longest_s=5.0, lived_s=30.0)
-    assert [backoff.delay_s(0.1) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
-    assert backoff.delay_s(31.0) == 1.0
-    assert backoff.delay_s(0.1) == 2.0

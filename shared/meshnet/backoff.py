@@ -1,6 +1,7 @@
 """How long to wait before the next try: exponential, jittered, bounded, forever.
 
-Invariant: pure; the caller brings the random number. Jitter keeps a fleet that lost its site from coming back at once.
+Invariant: pure; the caller brings the random number. Jitter keeps many that lost the same thing from coming back at
+once.
 """
 
 from __future__ import annotations

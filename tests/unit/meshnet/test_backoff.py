@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from node_app.backoff import Backoff
+from meshnet.backoff import Backoff
 
 
 @pytest.mark.parametrize(
