@@ -1,18 +1,17 @@
 """From arguments to a command.
 
-Invariant: Django is set up here and nowhere else on the command line, after everything it reads from the environment
-is decided.
+Invariant: whatever a command raises on purpose becomes one line for people and an exit status.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING, Final
 
 from django.core.exceptions import ImproperlyConfigured
 
 from meshnet.errors import MeshnetError
+from tracker_site.commands.django_setup import set_up_django
 from tracker_site.commands.output import print_outcome
 from tracker_site.commands.parser import build_parser
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXIT_USAGE: Final = 2
-SETTINGS: Final = "tracker_site.config.settings"
 # Failures of the surroundings, not of the work.
 SURROUNDINGS: Final = frozenset({"port_taken", "relay_failed", "not_migrated", "no_relay_url"})
 
@@ -40,18 +38,6 @@ def main(arguments: Sequence[str]) -> int:
     except MeshnetError as error:
         sys.stderr.write(f"meshnet site: {error.title}: {error.message} [{error.code}]\n")
         return EXIT_USAGE if error.code in SURROUNDINGS else 1
-
-
-def set_up_django() -> None:
-    """Load the settings and the apps.
-
-    Raises:
-        ImproperlyConfigured: a variable of the environment is wrong.
-    """
-    import django  # noqa: PLC0415 - after the environment is decided
-
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS)
-    django.setup()
 
 
 def _run(chosen: argparse.Namespace) -> int:

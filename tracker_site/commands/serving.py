@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from meshnet.errors import MeshnetError
 from meshnet.parent_death import bound_command, die_with_parent
-from tracker_site.commands.entry import set_up_django
+from tracker_site.commands.django_setup import set_up_django
 from tracker_site.commands.output import print_line
 from tracker_site.ops.relay_process import RelayProcess
 from tracker_site.ops.server import bind, probe_port, run_site

@@ -28,7 +28,7 @@ from tracker_site.routes.terms import TicketIssue, member_ticket, open_stage
 from tracker_site.routes.transitions import RouteState
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from meshnet.ids import SessionKey
     from meshnet.member_events import MemberEvent
@@ -40,10 +40,16 @@ if TYPE_CHECKING:
 
 
 class DrivenRoute:
-    """One route, from planning to its end: what `open_route` gives its caller."""
+    """One route, from planning to its end: what `open_route` gives its caller.
 
-    def __init__(self, session: bytes, request: RouteRequest, parts: RouteParts) -> None:
+    `on_over` is called with the session once the route is over, perhaps more than once.
+    """
+
+    def __init__(
+        self, session: bytes, request: RouteRequest, parts: RouteParts, on_over: Callable[[bytes], object]
+    ) -> None:
         self.session = session
+        self._on_over = on_over
         self._request = request
         self._parts = parts
         self._loop = asyncio.get_running_loop()
@@ -162,7 +168,7 @@ class DrivenRoute:
         deadline_s = self._machine.next_deadline_s()
         self._timer = None if deadline_s is None else self._loop.call_at(deadline_s, self._tick)
         if self._machine.is_over:
-            self._parts.forget(self.session)
+            self._on_over(self.session)
 
     def _do(self, action: RouteAction) -> None:
         match action:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from meshnet.keys import SigningKey
-    from tracker_site.routes.driver import DrivenRoute
     from tracker_site.routes.node_access import NodeAccess
     from tracker_site.routes.offers import Offer
     from tracker_site.routes.relay_link import RelayLink
@@ -37,7 +36,6 @@ class RouteParts:
     deadlines: RouteDeadlines = field(default_factory=RouteDeadlines)
     reply_channel: str = ""
     load: Counter[str] = field(default_factory=Counter)
-    live: dict[bytes, DrivenRoute] = field(default_factory=dict)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
     def with_load(self, offer: Offer) -> Offer:
@@ -48,10 +46,6 @@ class RouteParts:
         return replace(
             offer, sessions=offer.sessions + unreported, sessions_free=max(0, offer.sessions_free - unreported)
         )
-
-    def forget(self, session: bytes) -> None:
-        """A route is over. Idempotent."""
-        self.live.pop(session, None)
 
     def log_failure(self, error: BaseException) -> None:
         """What no part of a route expected."""

@@ -32,13 +32,14 @@ class SiteRoutes:
 
     def __init__(self, parts: RouteParts) -> None:
         self._parts = parts
+        self._live: dict[bytes, DrivenRoute] = {}
         self._news: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
 
     @property
     def live(self) -> int:
         """Routes that are not over."""
-        return len(self._parts.live)
+        return len(self._live)
 
     async def open_route(self, request: RouteRequest) -> DrivenRoute:
         """Plan a route and open every stage of it.
@@ -47,14 +48,14 @@ class SiteRoutes:
             RouteError: no route could be had. When cancelled, whatever was opened is closed again.
         """
         await self._start()
-        route = DrivenRoute(new_session_id(secrets.token_bytes), request, self._parts)
-        self._parts.live[route.session] = route
+        route = DrivenRoute(new_session_id(secrets.token_bytes), request, self._parts, on_over=self._forget)
+        self._live[route.session] = route
         await route.opened()
         return route
 
     async def close(self) -> None:
         """Close every route, disconnect from the relay, stop listening. Idempotent."""
-        for route in list(self._parts.live.values()):
+        for route in list(self._live.values()):
             await route.close("site_stopping")
         await self._parts.drained()
         news, self._news = self._news, None
@@ -62,6 +63,9 @@ class SiteRoutes:
             news.cancel()
             await asyncio.wait([news])
         await self._parts.link.close()
+
+    def _forget(self, session: bytes) -> None:
+        self._live.pop(session, None)
 
     async def _start(self) -> None:
         async with self._starting:
@@ -72,7 +76,7 @@ class SiteRoutes:
     async def _hear_news(self, reply_channel: str) -> None:
         while True:
             news = await self._parts.nodes.receive_news(reply_channel)
-            route = self._parts.live.get(news.key.session)
+            route = self._live.get(news.key.session)
             if route is not None:
                 route.hear(news)
 
