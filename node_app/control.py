@@ -69,6 +69,13 @@ class CloseAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredTold:
+    """The site plans with this report (or a newer one) from now on."""
+
+    report_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class SiteRefused:
     """The site closes the connection and says why."""
 
@@ -76,7 +83,7 @@ class SiteRefused:
     message: str
 
 
-ControlEvent: TypeAlias = Welcomed | OpenAsked | CloseAsked | SiteRefused
+ControlEvent: TypeAlias = Welcomed | OpenAsked | CloseAsked | StoredTold | SiteRefused
 
 
 class ControlMachine:
@@ -128,6 +135,8 @@ class ControlMachine:
         elif body == "close" and self._phase is ControlPhase.OPEN:
             key = SessionKey(message.close.session, message.close.epoch)
             self._events.append(CloseAsked(key, message.close.reason))
+        elif body == "stored" and self._phase is ControlPhase.OPEN:
+            self._events.append(StoredTold(message.stored.report_id))
         else:
             raise _broken(f"the site sent {body or 'nothing'} in phase {self._phase.name}")
 

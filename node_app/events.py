@@ -93,6 +93,13 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportStored:
+    """The site plans with the state of `revision`."""
+
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
 class PauseAsked:
     """The volunteer pauses or resumes."""
 
@@ -113,5 +120,5 @@ class FatalFailure:
 
 WorkerEvent: TypeAlias = WorkerStarted | ShardLoaded | ShardMeasured | WorkerDown | WorkerGivenUp
 SiteEvent: TypeAlias = Enrolled | EnrolFailed | IdentityForgotten | ControlUp | ControlDown | DataChanged
-AgentEvent: TypeAlias = Reported | PauseAsked | QuitAsked | FatalFailure
+AgentEvent: TypeAlias = Reported | ReportStored | PauseAsked | QuitAsked | FatalFailure
 Event: TypeAlias = WorkerEvent | SiteEvent | AgentEvent | SessionsChanged

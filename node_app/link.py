@@ -20,7 +20,16 @@ from meshnet.backoff import Backoff
 from meshnet.constants import MAX_MESSAGE_BYTES
 from meshnet.errors import MeshnetError, ProtocolError
 from meshnet.v1 import control_pb2
-from node_app.control import CloseAsked, ControlEvent, ControlMachine, ControlPhase, OpenAsked, SiteRefused, Welcomed
+from node_app.control import (
+    CloseAsked,
+    ControlEvent,
+    ControlMachine,
+    ControlPhase,
+    OpenAsked,
+    SiteRefused,
+    StoredTold,
+    Welcomed,
+)
 from node_app.racing import race
 
 if TYPE_CHECKING:
@@ -67,6 +76,9 @@ class ControlListener(Protocol):
 
     def on_close(self, key: SessionKey, reason: str) -> None:
         """Close a stage."""
+
+    def on_report_stored(self, report_id: int) -> None:
+        """The site plans with this report now."""
 
     def on_down(self, reason: str) -> None:
         """The connection is gone, or could not be made."""
@@ -173,6 +185,8 @@ class ControlLink:
                 self._listener.on_open(request)
             case CloseAsked(key, reason):
                 self._listener.on_close(key, reason)
+            case StoredTold(report_id):
+                self._listener.on_report_stored(report_id)
             case SiteRefused(code, message):
                 if code in FINAL_REFUSALS:
                     raise LinkRefusedError(code, "Refused by the site", message or code)

@@ -1,7 +1,8 @@
 """The ready line: tells whoever started the node that it serves.
 
 Invariant: a line is written when the node begins to serve, and again only after it had stopped to (or never again, with
-`once`). Serving means: the shard is loaded and measured, the site was told, and the relay connection stands.
+`once`). Serving means: the shard is loaded and measured, the relay connection stands, and the site has stored both, so
+that a request sent right after the line finds the node.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def is_ready(state: AgentState) -> bool:
         condition(state) is NodeCondition.SERVING
         and state.is_control_connected
         and state.is_data_connected
-        and state.reported_revision == state.revision
+        and state.stored_revision == state.revision
     )
 
 

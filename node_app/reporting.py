@@ -63,6 +63,7 @@ def build_report(
         link_fingerprint=peers.fingerprint,
         carrier=carrier.value,
         data_connected=state.is_data_connected,
+        report_id=state.revision,
     )
 
 

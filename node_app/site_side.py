@@ -24,6 +24,7 @@ from node_app.events import (
     FatalFailure,
     IdentityForgotten,
     Reported,
+    ReportStored,
 )
 from node_app.link import ControlLink, LinkRefusedError, control_url
 from node_app.reporting import build_report
@@ -155,6 +156,10 @@ class SiteSide:
     def on_close(self, key: SessionKey, reason: str) -> None:
         """Close a stage."""
         self._context.stages.close(key, reason)
+
+    def on_report_stored(self, report_id: int) -> None:
+        """The site plans with the state of this revision now."""
+        self._emit(ReportStored(report_id))
 
     def on_down(self, reason: str) -> None:
         """The control connection is gone. Sessions go on: the site may come back and want them."""

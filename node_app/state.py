@@ -23,6 +23,7 @@ from node_app.events import (
     PauseAsked,
     QuitAsked,
     Reported,
+    ReportStored,
     SessionsChanged,
     ShardLoaded,
     ShardMeasured,
@@ -73,6 +74,9 @@ class AgentState:
         enrol_delay_s: wait before the next one.
         relay_url: of the data plane; empty until the site's first welcome.
         fatal: why the agent must end, for people; empty while it may go on.
+        revision: of what the site should know;
+        reported_revision: the newest that was sent to it over the present connection,
+        stored_revision: the newest that it plans with.
     """
 
     worker: WorkerState = field(default_factory=WorkerState)
@@ -87,10 +91,11 @@ class AgentState:
     fatal: str = ""
     revision: int = 1
     reported_revision: int = 0
+    stored_revision: int = 0
 
 
 # What the site is not told: its own doing, or nothing it could use.
-_PRIVATE_EVENTS = (Reported, EnrolFailed, ControlDown, QuitAsked)
+_PRIVATE_EVENTS = (Reported, ReportStored, EnrolFailed, ControlDown, QuitAsked)
 
 
 def apply(event: Event, state: AgentState) -> AgentState:
@@ -107,8 +112,8 @@ def apply(event: Event, state: AgentState) -> AgentState:
 
 def _changed(event: WorkerEvent | SiteEvent | AgentEvent, state: AgentState) -> AgentState:
     match event:
-        case Reported(revision):
-            return replace(state, reported_revision=max(state.reported_revision, revision))
+        case Reported() | ReportStored():
+            return _heard(event, state)
         case PauseAsked(is_paused):
             return replace(state, is_paused=is_paused)
         case QuitAsked():
@@ -141,6 +146,12 @@ def _advanced(worker: WorkerState, from_phase: WorkerPhase, to_phase: WorkerPhas
     return replace(worker, phase=to_phase) if worker.phase is from_phase else worker
 
 
+def _heard(event: Reported | ReportStored, state: AgentState) -> AgentState:
+    if isinstance(event, Reported):
+        return replace(state, reported_revision=max(state.reported_revision, event.revision))
+    return replace(state, stored_revision=max(state.stored_revision, event.revision))
+
+
 def _site_changed(event: SiteEvent, state: AgentState) -> AgentState:
     match event:
         case Enrolled(node_id):
@@ -151,7 +162,8 @@ def _site_changed(event: SiteEvent, state: AgentState) -> AgentState:
             return replace(state, node_id="", is_control_connected=False, relay_url="")
         case ControlUp(relay_url):
             # A new connection has heard nothing yet.
-            return replace(state, is_control_connected=True, relay_url=relay_url, reported_revision=0)
+            heard = replace(state, reported_revision=0, stored_revision=0)
+            return replace(heard, is_control_connected=True, relay_url=relay_url)
         case ControlDown():
             return replace(state, is_control_connected=False)
         case DataChanged(is_connected):

@@ -100,6 +100,10 @@ class Client:
             stream=stream,
         )
 
+    def post_bytes(self, body: bytes) -> requests.Response:
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+        return requests.post(self.url + CHAT, data=body, headers=headers, timeout=READ_TIMEOUT_S)
+
     @contextmanager
     def stream(self, body: dict[str, Any]) -> Iterator[Stream]:
         """An answer that is being streamed; left early, its connection is closed."""

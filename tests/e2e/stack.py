@@ -146,19 +146,20 @@ class Stack:
         figures: dict[str, Any] = answer.json()
         return figures
 
-    def agent_sessions(self, name: str) -> int:
+    def agent_status(self, name: str) -> dict[str, Any]:
         """What a node's own status endpoint says."""
         address = json.loads((self.folder / name / "local_api.json").read_bytes())
         headers = {"Authorization": f"Bearer {address['token']}"}
         answer = requests.get(f"{address['url']}/status", headers=headers, timeout=DEADLINE_S)
-        return int(answer.json()["sessions"])
+        status: dict[str, Any] = answer.json()
+        return status
 
     def busy_nodes(self, names: Sequence[str]) -> dict[str, tuple[int, int, int]]:
         """Nodes that hold something: sessions of the agent, sessions and reserved KV cells of the worker."""
         held = {}
         for name in names:
             status = worker_status(self.nodes[name].worker_pid)
-            figures = (self.agent_sessions(name), len(status.sessions), int(status.kv_cells_reserved))
+            figures = (int(self.agent_status(name)["sessions"]), len(status.sessions), int(status.kv_cells_reserved))
             if any(figures):
                 held[name] = figures
         return held

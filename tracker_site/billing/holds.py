@@ -5,8 +5,9 @@ Placing, settling and releasing again with the same values change nothing and gi
 is legal and books nothing.
 
 Orphans: a process renews the leases of its own holds (`renew_leases`); `sweep` releases in full what nobody renews,
-and anything older than HOLD_MAX, because what such a request delivered is known to nobody who could prove it: the
-user pays nothing, the nodes earn nothing.
+and anything older than HOLD_MAX, and a site of one process at its start what earlier runs left (`release_left`),
+because what such a request delivered is known to nobody who could prove it: the user pays nothing, the nodes earn
+nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from tracker_site.billing.models import KEY_CHARACTERS, Account, Hold, Transfer
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Sequence
+
+    from django.db.models import QuerySet
 
     from tracker_site.accounts.models import User
     from tracker_site.billing.pricing import Share
@@ -118,9 +121,19 @@ def renew_leases() -> int:
 def sweep() -> int:
     """Release holds whose lease ran out; returns how many."""
     overdue = Hold.objects.filter(state=Hold.State.OPEN, lease_expires_at__lte=timezone.now())
-    hold_ids = list(overdue.values_list("pk", flat=True))
+    return _release_all(overdue, "nobody renewed its lease")
+
+
+def release_left() -> int:
+    """At the start of a site of one process: release what earlier runs left open; returns how many."""
+    left = Hold.objects.filter(state=Hold.State.OPEN).exclude(lease_owner=LEASE_OWNER)
+    return _release_all(left, "the site was restarted")
+
+
+def _release_all(orphans: QuerySet[Hold], reason: str) -> int:
+    hold_ids = list(orphans.values_list("pk", flat=True))
     for hold_id in hold_ids:
-        release(hold_id, "nobody renewed its lease")
+        release(hold_id, reason)
     return len(hold_ids)
 
 

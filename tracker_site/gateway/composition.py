@@ -42,6 +42,11 @@ class Composition:
             self._gateway, self._loop = Gateway(CatalogModels(), parts), loop
         return self._gateway
 
+    @property
+    def live_generations(self) -> int:
+        """Generations of this process that are not settled yet."""
+        return 0 if self._gateway is None else len(self._gateway.live)
+
     async def stop(self, timeout_s: float) -> None:
         """End and settle what runs on this loop, and close its routes; for an orderly stop of the site."""
         if self._gateway is not None and self._loop is asyncio.get_running_loop():

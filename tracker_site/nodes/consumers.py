@@ -164,9 +164,13 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         keep, lost = open_stages.reconcile(self.node_id, hello.open_sessions)
         for key, channel in lost.items():
             await _send(channel, _ended(self.node_id, key, None, FailureCode.STAGE_LOST, "the node lost the session"))
-        self._reports = ReportWriter(self.node_id, self.channel_name)
+        self._reports = ReportWriter(self.node_id, self.channel_name, self._confirm_report)
         self.link.identified(self.node_id, sorted(keep, key=str), time.monotonic())
         logger.info("node %s (%s) connected, %d sessions kept", node.name, self.node_id, len(keep))
+
+    async def _confirm_report(self, report_id: int) -> None:
+        self.link.report_stored(report_id)
+        await self._settle()
 
     async def _answer(self, request: OpenRequest, opened: bytes | None, code: str = "", message: str = "") -> None:
         await _send(

@@ -1,7 +1,8 @@
 """Stores a connection's reports without holding up its other messages.
 
 Invariants: one write at a time, and only the newest report waits; a report of a connection that is no longer the
-node's is dropped. Lives on the event loop, from identification to the connection's end.
+node's is dropped; a report is confirmed after its transaction, never before. Lives on the event loop, from
+identification to the connection's end.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from tracker_site import database
 from tracker_site.nodes import presence
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from tracker_site.nodes.reports import Report, ShardIdentity
 
 logger = logging.getLogger(__name__)
@@ -24,9 +27,11 @@ logger = logging.getLogger(__name__)
 class ReportWriter:
     """A slot for one report and the task that empties it."""
 
-    def __init__(self, node_id: str, channel_name: str) -> None:
+    def __init__(self, node_id: str, channel_name: str, on_stored: Callable[[int], Awaitable[None]]) -> None:
+        """Args: on_stored: told the `report_id` of each report that is stored and wants to be confirmed."""
         self._node_id = node_id
         self._channel_name = channel_name
+        self._on_stored = on_stored
         self._newest: Report | None = None
         self._arrived = asyncio.Event()
         self._stored: frozenset[ShardIdentity] | None = None
@@ -62,3 +67,5 @@ class ReportWriter:
         )
         if is_current:
             self._stored = report.identities
+            if report.report_id:
+                await self._on_stored(report.report_id)

@@ -81,7 +81,7 @@ class ShardReport(_message.Message):
     def __init__(self, artifact_digest: _Optional[bytes] = ..., contract: _Optional[_Union[_session_pb2.BoundaryContract, _Mapping]] = ..., decode_ms_per_layer: _Optional[float] = ..., prefill_ms_per_layer: _Optional[float] = ..., tail_ms: _Optional[float] = ..., kv_cells_total: _Optional[int] = ..., kv_cells_free: _Optional[int] = ..., max_sessions: _Optional[int] = ..., sessions: _Optional[int] = ...) -> None: ...
 
 class NodeReport(_message.Message):
-    __slots__ = ("state", "shards", "reason", "link_address", "link_fingerprint", "carrier", "data_connected")
+    __slots__ = ("state", "shards", "reason", "link_address", "link_fingerprint", "carrier", "data_connected", "report_id")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATE_UNSPECIFIED: _ClassVar[NodeReport.State]
@@ -101,6 +101,7 @@ class NodeReport(_message.Message):
     LINK_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     CARRIER_FIELD_NUMBER: _ClassVar[int]
     DATA_CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    REPORT_ID_FIELD_NUMBER: _ClassVar[int]
     state: NodeReport.State
     shards: _containers.RepeatedCompositeFieldContainer[ShardReport]
     reason: str
@@ -108,7 +109,14 @@ class NodeReport(_message.Message):
     link_fingerprint: bytes
     carrier: str
     data_connected: bool
-    def __init__(self, state: _Optional[_Union[NodeReport.State, str]] = ..., shards: _Optional[_Iterable[_Union[ShardReport, _Mapping]]] = ..., reason: _Optional[str] = ..., link_address: _Optional[str] = ..., link_fingerprint: _Optional[bytes] = ..., carrier: _Optional[str] = ..., data_connected: _Optional[bool] = ...) -> None: ...
+    report_id: int
+    def __init__(self, state: _Optional[_Union[NodeReport.State, str]] = ..., shards: _Optional[_Iterable[_Union[ShardReport, _Mapping]]] = ..., reason: _Optional[str] = ..., link_address: _Optional[str] = ..., link_fingerprint: _Optional[bytes] = ..., carrier: _Optional[str] = ..., data_connected: _Optional[bool] = ..., report_id: _Optional[int] = ...) -> None: ...
+
+class ReportStored(_message.Message):
+    __slots__ = ("report_id",)
+    REPORT_ID_FIELD_NUMBER: _ClassVar[int]
+    report_id: int
+    def __init__(self, report_id: _Optional[int] = ...) -> None: ...
 
 class OpenStage(_message.Message):
     __slots__ = ("request_id", "spec", "ticket", "artifact_digest")
@@ -179,18 +187,20 @@ class NodeMessage(_message.Message):
     def __init__(self, hello: _Optional[_Union[ControlHello, _Mapping]] = ..., report: _Optional[_Union[NodeReport, _Mapping]] = ..., opened: _Optional[_Union[StageOpened, _Mapping]] = ..., refused: _Optional[_Union[StageRefused, _Mapping]] = ..., ended: _Optional[_Union[StageEnded, _Mapping]] = ...) -> None: ...
 
 class SiteMessage(_message.Message):
-    __slots__ = ("challenge", "welcome", "open", "close", "refusal")
+    __slots__ = ("challenge", "welcome", "open", "close", "refusal", "stored")
     CHALLENGE_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    STORED_FIELD_NUMBER: _ClassVar[int]
     challenge: ControlChallenge
     welcome: ControlWelcome
     open: OpenStage
     close: CloseStage
     refusal: ControlRefusal
-    def __init__(self, challenge: _Optional[_Union[ControlChallenge, _Mapping]] = ..., welcome: _Optional[_Union[ControlWelcome, _Mapping]] = ..., open: _Optional[_Union[OpenStage, _Mapping]] = ..., close: _Optional[_Union[CloseStage, _Mapping]] = ..., refusal: _Optional[_Union[ControlRefusal, _Mapping]] = ...) -> None: ...
+    stored: ReportStored
+    def __init__(self, challenge: _Optional[_Union[ControlChallenge, _Mapping]] = ..., welcome: _Optional[_Union[ControlWelcome, _Mapping]] = ..., open: _Optional[_Union[OpenStage, _Mapping]] = ..., close: _Optional[_Union[CloseStage, _Mapping]] = ..., refusal: _Optional[_Union[ControlRefusal, _Mapping]] = ..., stored: _Optional[_Union[ReportStored, _Mapping]] = ...) -> None: ...
 
 class ControlRefusal(_message.Message):
     __slots__ = ("code", "message")

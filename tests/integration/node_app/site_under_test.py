@@ -147,6 +147,7 @@ class Site:
                     self._identify(connection, public_key, open_sessions)
                 case Reported(report):
                     connection.report = report
+                    connection.link.report_stored(report.report_id)
                 case Opened(request) | OpenFailed(request):
                     connection.answers.pop(request.answer_channel).set_result(event)
                 case Ended():

@@ -74,6 +74,15 @@ async def close_session(node: Node, session: bytes = wire.SESSION) -> None:
 
 
 class TestPresence:
+    async def test_a_report_is_confirmed_once_it_can_be_planned_with(self, node: Node) -> None:
+        async with NodeEnd(KEY) as end:
+            await end.greet()
+            report = wire.report(wire.shard())
+            report.report_id = 7
+            await end.send(report=report)
+            assert (await end.receive()).stored.report_id == 7
+            assert await is_live()
+
     async def test_a_node_is_welcomed_and_offered(self, node: Node, settings: SettingsWrapper) -> None:
         async with NodeEnd(KEY) as end:
             welcome = (await end.greet()).welcome

@@ -16,6 +16,7 @@ from node_app.control import (
     ControlPhase,
     OpenAsked,
     SiteRefused,
+    StoredTold,
     Welcomed,
 )
 
@@ -43,6 +44,7 @@ CLOSE = control_pb2.SiteMessage(
 )
 REFUSAL = control_pb2.SiteMessage(refusal=control_pb2.ControlRefusal(code="unknown_node", message="who?"))
 EMPTY = control_pb2.SiteMessage()
+STORED = control_pb2.SiteMessage(stored=control_pb2.ReportStored(report_id=7))
 
 REPORT = control_pb2.NodeMessage(report=control_pb2.NodeReport())
 
@@ -128,6 +130,18 @@ def test_opens_and_closes_are_told_in_order() -> None:
     machine.receive(OPEN.SerializeToString())
     machine.receive(CLOSE.SerializeToString())
     assert machine.events() == [OpenAsked(OPEN.open), CloseAsked(SESSION, "done")]
+
+
+def test_a_stored_report_is_told() -> None:
+    machine = machine_in(P.OPEN)
+    machine.receive(STORED.SerializeToString())
+    assert machine.events() == [StoredTold(7)]
+
+
+@pytest.mark.parametrize("phase", [P.AWAIT_CHALLENGE, P.AWAIT_WELCOME])
+def test_no_report_can_be_stored_before_the_welcome(phase: ControlPhase) -> None:
+    with pytest.raises(ProtocolError):
+        machine_in(phase).receive(STORED.SerializeToString())
 
 
 def test_a_refusal_is_told_with_the_sites_words() -> None:

@@ -18,6 +18,7 @@ from node_app.events import (
     PauseAsked,
     QuitAsked,
     Reported,
+    ReportStored,
     SessionsChanged,
     ShardLoaded,
     ShardMeasured,
@@ -36,6 +37,7 @@ SERVING = AgentState(
     relay_url="ws://relay",
     revision=9,
     reported_revision=9,
+    stored_revision=9,
 )
 
 
@@ -92,7 +94,8 @@ def test_a_forgotten_identity_begins_anew() -> None:
 
 def test_a_new_control_connection_has_heard_nothing() -> None:
     state = after(SERVING, ControlDown(), ControlUp("ws://other"))
-    assert (state.relay_url, state.reported_revision, state.is_control_connected) == ("ws://other", 0, True)
+    assert (state.relay_url, state.is_control_connected) == ("ws://other", True)
+    assert (state.reported_revision, state.stored_revision) == (0, 0)
 
 
 def test_a_lost_control_connection_keeps_the_relay() -> None:
@@ -102,6 +105,11 @@ def test_a_lost_control_connection_keeps_the_relay() -> None:
 
 def test_reports_never_go_back() -> None:
     assert after(replace(SERVING, reported_revision=5), Reported(4)).reported_revision == 5
+
+
+def test_stored_reports_never_go_back() -> None:
+    state = after(replace(SERVING, stored_revision=5), ReportStored(7), ReportStored(6))
+    assert state.stored_revision == 7
 
 
 def test_the_first_fatal_failure_explains_the_others() -> None:
@@ -123,6 +131,7 @@ def test_the_first_fatal_failure_explains_the_others() -> None:
         (ControlDown(), False),
         (EnrolFailed(1.0), False),
         (Reported(10), False),
+        (ReportStored(10), False),
         (QuitAsked(), False),
         (ShardLoaded(), False),
     ],

@@ -153,6 +153,13 @@ def test_reports_and_endings_become_events() -> None:
     assert ended == Ended(SessionKey(wire.SESSION, 1), 2, "idle", "")
 
 
+@pytest.mark.parametrize("state", [State.OPEN, State.CLOSED])
+def test_a_stored_report_is_confirmed_while_open(state: State) -> None:
+    link = link_in(state)
+    link.report_stored(7)
+    assert [message.stored.report_id for message in sent(link)] == ([7] if state is State.OPEN else [])
+
+
 def test_a_stage_is_opened() -> None:
     link = link_in(State.OPEN)
     wanted = request()

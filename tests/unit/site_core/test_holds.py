@@ -166,3 +166,16 @@ def test_a_process_renews_its_own_holds_but_not_for_ever(alice: User) -> None:
     assert holds.sweep() == 2
     mine.refresh_from_db()
     assert mine.state == Hold.State.OPEN
+
+
+def test_a_site_that_starts_releases_what_earlier_runs_left(alice: User) -> None:
+    left, mine, settled = (holds.place(alice, 100, key) for key in ("left", "mine", "settled"))
+    holds.settle(settled.pk, 40, [])
+    Hold.objects.exclude(pk=mine.pk).update(lease_owner="an earlier run")
+    assert holds.release_left() == 1
+    assert holds.release_left() == 0
+    states = {one.pk: one.state for one in Hold.objects.all()}
+    assert states[left.pk] == Hold.State.RELEASED
+    assert states[mine.pk] == Hold.State.OPEN
+    assert states[settled.pk] == Hold.State.SETTLED
+    assert balances(alice) == (860, 100, 0)
