@@ -43,6 +43,7 @@ def serve(chosen: argparse.Namespace) -> int:
     set_up_django()
     from django.conf import settings  # noqa: PLC0415 - set up just now
 
+    from tracker_site.billing.holds import release_left  # noqa: PLC0415
     from tracker_site.commands.administration import require_migrated  # noqa: PLC0415
     from tracker_site.config.asgi import application  # noqa: PLC0415
     from tracker_site.nodes.presence import forget_connections  # noqa: PLC0415
@@ -50,6 +51,7 @@ def serve(chosen: argparse.Namespace) -> int:
     require_migrated()
     if settings.IS_SINGLE_PROCESS:
         forget_connections()
+        release_left()
     relay_process = RelayProcess(bound_command(_relay_command(chosen.host, relay_port)))
     site_url = f"http://{_in_url(chosen.host)}:{listening.getsockname()[1]}"
     ready = json.dumps({"ready": True, "site": site_url, "relay": settings.RELAY_URL, "pid": os.getpid()})
