@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap native demo model asan proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap native demo model parity asan proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -40,6 +40,9 @@ format: bootstrap ## format Python and C++
 
 test: bootstrap ## build what is missing and run everything; the last line is JSON
 	@$(VENV) packaging/run_tests.py
+
+parity: native model ## compare split and unsplit bit for bit, between processes and through the whole stack
+	@LLAMA_CPP_LIB_PATH=$(CURDIR)/build/native/cpu/bin PYTHONPATH=packaging/demo $(VENV) -m tests.parity $(ARGS)
 
 patches-verify: bootstrap ## rebuild the patched llama.cpp source from the archive and compare digests
 	@$(VENV) native/tools/llama_source.py verify

@@ -119,8 +119,16 @@ class Stack:
         self._step(f"site: {ready['site']}   relay: {ready['relay']}")
         return RunningSite(ready["site"], credentials)
 
-    def start_nodes(self, site: RunningSite, ranges: Sequence[tuple[int, int] | None]) -> list[dict[str, Any]]:
-        """Start one node a range (None: the whole model) and wait until all serve; their ready lines."""
+    def start_nodes(
+        self, site: RunningSite, ranges: Sequence[tuple[int, int] | None], options: Sequence[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Start one node a range (None: the whole model) and wait until all serve; their ready lines.
+
+        Args:
+            site: where they enrol.
+            ranges: layers of each, half-open.
+            options: further arguments of `meshnet node`, the same for all.
+        """
         threads = str(max(1, len(os.sched_getaffinity(0))))
         children = []
         for index, layers in enumerate(ranges):
@@ -128,6 +136,7 @@ class Stack:
             command = [self._meshnet, "node", "--site", site.url, "--token", site.credentials.node_token]
             command += ["--gguf", str(self._paths.model), "--name", name, "--threads", threads]
             command += ["--worker", str(self._paths.worker), "--state-dir", str(self._paths.run / name)]
+            command += options
             if layers is not None:
                 command += ["--layers", f"{layers[0]}:{layers[1]}"]
             children.append(self._family.start(name, command))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from meshnet.constants import GATEWAY_STAGE
-from meshnet.fake import END_TOKEN_ID
 from meshnet.frame import Ack, Close, EdgeMessage, Frame, Phase, PrefillProgress, StageFailure, TokenEvent
 from meshnet.ids import Address, Edge
 from meshnet.session import SendingEdge, Window
@@ -50,7 +49,7 @@ class PlainGateway:
             GenerationTerms(
                 prompt_tokens=len(terms.prompt),
                 max_tokens=terms.max_tokens,
-                end_tokens={END_TOKEN_ID},
+                end_tokens=set(terms.end_tokens),
                 vocab_size=contract.vocab_size,
                 context_length=contract.context_length,
                 committed=len(terms.committed),

@@ -28,6 +28,7 @@ class RouteTerms:
     gateway_grace_ms: int = 2_000
     step_deadline_ms: int = 5_000
     idle_ms: int = 10_000
+    end_tokens: tuple[int, ...] = (END_TOKEN_ID,)
 
 
 def edges_of(n_stages: int) -> list[Edge]:
@@ -62,7 +63,7 @@ def spec_for(terms: RouteTerms, stage: int, contracts: list[session_pb2.Boundary
             top_logprobs=sampling.top_logprobs,
             choice=sampling.choice,
         ),
-        end_tokens=[END_TOKEN_ID],
+        end_tokens=terms.end_tokens,
         committed=terms.committed,
         idle_ms=terms.idle_ms,
         step_deadline_ms=terms.step_deadline_ms,

@@ -1,0 +1,97 @@
+"""What a run compares, what it found, and what counts as success. No process, no model: the verdict is tested alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.parity.comparison import Comparison
+from tests.parity.noise_control import Control
+from tests.parity.prompts import PROMPTS
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one run compares.
+
+    Attributes:
+        cuts: layer bounds of each route of workers.
+        split_file_cuts: the same, loaded from a file of two parts.
+        together: layer bounds of the route on which all prompts run at once.
+        prompts: texts; the last one may be the long one.
+        rows: tokens drawn, and so rows compared, for each prompt.
+        carriers: of the seam, each with a site of its own; none leaves the whole stack out.
+        rows_min: fewer rows compared are a failure.
+    """
+
+    cuts: tuple[tuple[int, ...], ...]
+    split_file_cuts: tuple[tuple[int, ...], ...]
+    together: tuple[int, ...] | None
+    prompts: tuple[str, ...]
+    rows: int
+    carriers: tuple[str, ...]
+    rows_min: int
+
+
+EVERYTHING = Plan(
+    cuts=((0, 15, 30), (0, 7, 30), (0, 1, 30), (0, 10, 20, 30), (0, 1, 29, 30)),
+    split_file_cuts=((0, 13, 30),),
+    together=(0, 15, 30),
+    prompts=PROMPTS,
+    rows=32,
+    carriers=("direct", "relay"),
+    rows_min=1000,
+)
+SHORT = Plan(
+    cuts=((0, 7, 30),),
+    split_file_cuts=(),
+    together=None,
+    prompts=PROMPTS[:2],
+    rows=12,
+    carriers=(),
+    rows_min=24,
+)
+
+
+@dataclass(slots=True)
+class Record:
+    """What was found."""
+
+    rows: Comparison = field(default_factory=Comparison)
+    together: Comparison = field(default_factory=Comparison)
+    control: Control = field(default_factory=Control)
+    cuts: list[str] = field(default_factory=list)
+    carriers: list[str] = field(default_factory=list)
+    stack_prompts: int = 0
+    stack_mismatched: int = 0
+    stack_together_mismatched: int = 0
+    survivors: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The last line's fields."""
+        return {
+            "rows": self.rows.rows,
+            "mismatched": self.rows.mismatched,
+            "cuts": self.cuts,
+            "together_rows": self.together.rows,
+            "together_mismatched": self.together.mismatched,
+            "together_tokens_differ": self.together.tokens_differ,
+            "carriers": self.carriers,
+            "stack_prompts": self.stack_prompts,
+            "stack_mismatched": self.stack_mismatched,
+            "stack_together_mismatched": self.stack_together_mismatched,
+            "control_rows": self.control.noisy.rows,
+            "control_mismatched": self.control.noisy.mismatched,
+            "control_clean_mismatched": self.control.clean.mismatched,
+            "survivors": self.survivors,
+        }
+
+    def is_good(self, plan: Plan) -> bool:
+        """Whether everything that must be equal is, enough of it was compared, and the control was seen."""
+        compared_enough = (
+            self.rows.rows >= plan.rows_min
+            and self.stack_prompts == 2 * len(plan.prompts) * len(plan.carriers)
+            and self.control.clean.rows > 0
+        )
+        differing = self.rows.mismatched + self.stack_mismatched + self.control.clean.mismatched + self.survivors
+        return compared_enough and differing == 0 and self.control.noisy.mismatched > 0

@@ -1,0 +1,139 @@
+"""The comparisons, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.native.native_routes import WORKER
+from tests.parity.comparison import Comparison
+from tests.parity.gguf_parts import split_in_two
+from tests.parity.noise_control import Control, compare_with_noise
+from tests.parity.prompts import LONG_PROMPT_TOKENS_MIN, PROMPTS
+from tests.parity.record import Plan, Record
+from tests.parity.reference import Reference, answer_unsplit
+from tests.parity.whole_stack import compare_stack, stack_paths
+from tests.parity.worker_routes import Shards, worker_route
+
+Progress = Callable[[str], None]
+TWO_PARTS = " of two parts"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where things are, and what the unsplit model answered."""
+
+    model: Path
+    worker: Path
+    folder: Path
+    threads: int
+    references: Sequence[Reference]
+    progress: Progress
+
+    def shards(self, bounds: tuple[int, ...], model: Path | None = None) -> Shards:
+        """A route of workers over this model, or the one named."""
+        return Shards(self.worker, model or self.model, bounds, self.threads)
+
+    def socket_folder(self, name: str) -> Path:
+        """A folder of its own."""
+        folder = self.folder / name
+        folder.mkdir()
+        return folder
+
+
+def run(plan: Plan, root: Path, folder: Path, threads: int, progress: Progress) -> Record:
+    """Run the plan. Blocks; the caller's thread starts every process.
+
+    Raises:
+        DemoError, grpc.aio.AioRpcError, RouteFailedError, TimeoutError, ValueError: nothing can be said.
+    """
+    manifest = json.loads((root / "packaging/demo_model.json").read_text(encoding="utf-8"))
+    model = root / "build/models" / Path(manifest["member"]).name
+    progress(f"the unsplit model answers {len(plan.prompts)} prompts, {threads} threads")
+    references = answer_unsplit(model, plan.prompts, plan.rows, threads)
+    _check_prompts(plan, references)
+    bench = Bench(model, WORKER, folder, threads, references, progress)
+    record = Record()
+    for carrier in plan.carriers:
+        _compare_stack(plan, carrier, root, bench, record)
+    # Last: gRPC's threads would be in the way of the children that the stack forks.
+    asyncio.run(_compare_workers(plan, bench, record))
+    return record
+
+
+def _compare_stack(plan: Plan, carrier: str, root: Path, bench: Bench, record: Record) -> None:
+    paths = stack_paths(root, bench.socket_folder(carrier), bench.model, bench.worker)
+    found = compare_stack(paths, carrier, bench.threads, plan.prompts, bench.references, bench.progress)
+    record.stack_prompts += found.prompts
+    record.stack_mismatched += found.mismatched
+    record.stack_together_mismatched += found.together_mismatched
+    record.survivors += found.survivors
+    # Every answer that counts as equal came over this carrier, as the site's telemetry names it.
+    record.carriers.append(carrier)
+    bench.progress(f"{carrier}: {found.prompts} answers through the whole stack, {found.mismatched} mismatched")
+
+
+def _check_prompts(plan: Plan, references: Sequence[Reference]) -> None:
+    """Raise ValueError where the prompts are not as different as they should be."""
+    if len({reference.tokens for reference in references}) != len(references):
+        raise ValueError("two prompts have the same continuation")
+    longest = max(len(reference.prompt) for reference in references)
+    if plan.prompts is PROMPTS and longest < LONG_PROMPT_TOKENS_MIN:
+        raise ValueError(f"the longest prompt has {longest} tokens only")
+
+
+async def _compare_workers(plan: Plan, bench: Bench, record: Record) -> None:
+    routes = [bench.shards(bounds) for bounds in plan.cuts]
+    if plan.split_file_cuts:
+        parts = split_in_two(bench.model, bench.socket_folder("parts"))
+        routes += [bench.shards(bounds, parts) for bounds in plan.split_file_cuts]
+    for number, shards in enumerate(routes):
+        found = await _compare_cut(shards, bench, f"cut-{number}")
+        record.rows += found
+        name = shards.name + (TWO_PARTS if shards.model != bench.model else "")
+        record.cuts.append(name)
+        bench.progress(f"{name}: {found}")
+    if plan.together is not None:
+        record.together = await _compare_together(bench.shards(plan.together), bench)
+        bench.progress(f"{len(bench.references)} sessions at once: {record.together}")
+    record.control = await _run_control(bench.shards(plan.cuts[0]), bench)
+    bench.progress(f"control, seam as it is: {record.control.clean}")
+    bench.progress(f"control, seam with noise: {record.control.noisy}")
+
+
+async def _compare_cut(shards: Shards, bench: Bench, folder: str) -> Comparison:
+    """Every prompt alone, one after the other."""
+    found = Comparison()
+    async with worker_route(shards, bench.socket_folder(folder)) as route:
+        for reference in bench.references:
+            (rows,) = await route.generate([reference.prompt], len(reference.rows))
+            found.add_all(rows, reference.rows)
+    return found
+
+
+async def _compare_together(shards: Shards, bench: Bench) -> Comparison:
+    """All prompts at once: batches of several rows, against rows that were computed one by one."""
+    found = Comparison()
+    references = bench.references
+    async with worker_route(shards, bench.socket_folder("together")) as route:
+        sessions = await route.generate([reference.prompt for reference in references], len(references[0].rows))
+    for rows, reference in zip(sessions, references, strict=True):
+        own = Comparison()
+        own.add_all(rows, reference.rows)
+        if own.mismatched:
+            bench.progress(f"at once, prompt of {len(reference.prompt)} tokens: {own}")
+        found += own
+    return found
+
+
+async def _run_control(shards: Shards, bench: Bench) -> Control:
+    whole = bench.shards((shards.bounds[0], shards.bounds[-1]))
+    async with contextlib.AsyncExitStack() as stack:
+        uncut = await stack.enter_async_context(worker_route(whole, bench.socket_folder("uncut")))
+        route = await stack.enter_async_context(worker_route(shards, bench.socket_folder("control")))
+        prompts = [reference.prompt for reference in bench.references]
+        return await compare_with_noise(uncut.stubs[0], route.stubs, prompts)
