@@ -1,22 +1,29 @@
 // The right to compute on this machine. Two workers that compute at once on the same cores slow each other down far
-// more than twofold; a turn held for each step makes them alternate. This is the seam: NoTurn is for a worker alone.
+// more than twofold; a turn held for each step makes them alternate. This is the seam: NoTurn is for a worker alone,
+// MachineTurn for workers that share a machine.
 #ifndef MESHNET_COMPUTE_TURN_H_
 #define MESHNET_COMPUTE_TURN_H_
 
+#include <chrono>
+
 namespace meshnet {
 
+// Compute thread only.
 class ComputeTurn {
  public:
   virtual ~ComputeTurn() = default;
 
-  // Compute thread only. Waits for the turn; the wait belongs to the step's residence.
-  virtual void Begin() = 0;
+  // Waits for the turn, until `deadline` at the latest. False where it did not come in time: nothing is held then.
+  // The wait belongs to the time that rows spend in the queue.
+  [[nodiscard]] virtual bool Begin(std::chrono::steady_clock::time_point deadline) = 0;
+
+  // Gives back what Begin gave; nothing where nothing is held.
   virtual void End() = 0;
 };
 
 class NoTurn : public ComputeTurn {
  public:
-  void Begin() override {}
+  bool Begin(std::chrono::steady_clock::time_point /*deadline*/) override { return true; }
   void End() override {}
 };
 

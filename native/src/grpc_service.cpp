@@ -118,7 +118,7 @@ grpc::Status WorkerService::Load(grpc::ServerContext* context, const v1::LoadReq
     }
     return !context->IsCancelled();
   };
-  const meshnet::Status status = host_->Load(loader, ToPlan(*request), observer);
+  const meshnet::Status status = host_->Load(loader, ToPlan(*request), request->turn_path(), observer);
   if (!status.ok()) return ToGrpc(status);
   const std::shared_ptr<StageWorker> stage = host_->stage();
   if (stage == nullptr) return ToGrpc({Code::kCancelled, "unloaded at once"});

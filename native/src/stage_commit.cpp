@@ -30,6 +30,7 @@ void AddResidence(const StepItem& item, std::uint32_t stage,
 }  // namespace
 
 std::vector<StepItem> StageMachine::TakeStep(TimePoint now) {
+  turn_awaited_at_.reset();
   std::vector<StepItem> items;
   for (const SessionPointer& session : queue_.Pick(facts_)) {
     const PendingRows& front = session->pending.front();

@@ -246,6 +246,11 @@ TimePoint StageMachine::Tick(TimePoint now) {
   return next;
 }
 
+std::optional<TimePoint> StageMachine::TurnAwaitedSince(const Session& session) const {
+  if (!turn_awaited_at_.has_value() || !session.IsReady()) return std::nullopt;
+  return std::max(*turn_awaited_at_, session.pending.front().received_at);
+}
+
 // Fails the session where a deadline has passed; otherwise gives its nearest one.
 std::optional<TimePoint> StageMachine::CheckDeadlines(const SessionPointer& session, TimePoint now) {
   struct Deadline {
@@ -260,6 +265,8 @@ std::optional<TimePoint> StageMachine::CheckDeadlines(const SessionPointer& sess
   const Deadline deadlines[] = {
       {session->in_step ? std::optional(step_at_) : std::nullopt, terms.step_deadline, Code::kStepTimeout,
        "a step took too long", terms.stage},
+      {TurnAwaitedSince(*session), terms.step_deadline, Code::kStepTimeout, "the machine's compute turn did not come",
+       terms.stage},
       {session->downstream.has_value() ? session->downstream->waiting_since() : std::nullopt, terms.step_deadline,
        Code::kStepTimeout, "the next stage did not answer", terms.stage + 1},
       {session->ring.has_value() ? session->ring->waiting_since() : std::nullopt, terms.step_deadline,

@@ -70,11 +70,17 @@ class StageMachine {
 
   // Whether the compute thread has something to do.
   bool HasWork() const { return !orders_.empty() || queue_.HasReady(); }
+  // Whether a step has rows to take.
+  bool HasReady() const { return queue_.HasReady(); }
 
   // What the engine is to open and close first, in order; each kClose is answered with Released.
   std::vector<EngineOrder> TakeOrders() { return std::exchange(orders_, {}); }
   std::uint64_t orders_given() const { return orders_given_; }
   void Released(const EngineOrder& order, bool is_usable) { table_.Release(order.sequence, order.kv_cells, is_usable); }
+
+  // The compute thread waits for the machine's turn from now on, until TakeStep: sessions whose rows are ready
+  // meanwhile fail with kStepTimeout once they have waited for a step deadline.
+  void AwaitTurn(TimePoint now) { turn_awaited_at_ = now; }
 
   // The rows of the next step; empty where none is ready. One step runs at a time.
   std::vector<StepItem> TakeStep(TimePoint now);
@@ -121,6 +127,8 @@ class StageMachine {
   void SendFrame(const SessionPointer& session, v1::Frame&& frame, TimePoint now);
   v1::EdgeMessage EdgeMessageOn(const Session& session, Edge edge) const;
   Origin CarrierOf(const Session& session, Edge edge) const;
+  // Since when a session's rows wait for nothing but the machine's turn.
+  std::optional<TimePoint> TurnAwaitedSince(const Session& session) const;
   std::optional<TimePoint> CheckDeadlines(const SessionPointer& session, TimePoint now);
 
   const ShardFacts& facts_;
@@ -130,6 +138,7 @@ class StageMachine {
   std::uint64_t orders_given_ = 0;
   std::vector<Outgoing> outgoing_;
   TimePoint step_at_;
+  std::optional<TimePoint> turn_awaited_at_;
   std::chrono::milliseconds shortest_term_{kClosedMemoryMs};
   StageCounters counters_;
 };

@@ -60,57 +60,72 @@ void StageWorker::ComputeLoop() {
   std::unique_lock lock(mutex_);
   for (;;) {
     work_.wait(lock, [this] { return is_stopping_ || machine_.HasWork() || !jobs_.empty(); });
-    if (is_stopping_) {
-      for (Job& job : jobs_) job.run(nullptr);
-      return;
+    bool has_turn = false;
+    if (!is_stopping_ && (machine_.HasReady() || !jobs_.empty())) {
+      machine_.AwaitTurn(Now());
+      Dispatch(std::move(lock));
+      has_turn = turn_->Begin(Now() + kTurnWait);
+      lock = std::unique_lock(mutex_);
     }
-    const std::vector<EngineOrder> orders = machine_.TakeOrders();
-    std::vector<StepItem> items = machine_.TakeStep(Now());
-    std::deque<Job> jobs = std::exchange(jobs_, {});
-    is_computing_ = !items.empty() || !jobs.empty();
+    if (is_stopping_) break;
+    Round round = TakeRound(has_turn);
     Dispatch(std::move(lock));
 
-    std::vector<bool> usable;
-    for (const EngineOrder& order : orders) {
-      // A failure to open shows in the session's first step, which the engine then refuses.
-      if (order.kind == EngineOrder::Kind::kOpen) {
-        const Status status = engine_->Open(order.sequence);
-        usable.push_back(status.ok());
-      } else {
-        engine_->Close(order.sequence);
-        usable.push_back(engine_->IsUsable(order.sequence));
-      }
+    RunOrders(&round);
+    if (!round.items.empty()) runner_.Run(&round.items);
+    for (Job& job : round.jobs) {
+      job.run(has_turn ? Result<ShardEngine*>(engine_.get()) : Status(Code::kStepTimeout, "no compute turn in time"));
+      round.job_usable.push_back(engine_->IsUsable(job.sequence));
     }
-    if (!items.empty()) {
-      turn_->Begin();
-      runner_.Run(&items);
-      turn_->End();
-    }
-    std::vector<bool> job_usable;
-    for (Job& job : jobs) {
-      turn_->Begin();
-      job.run(engine_.get());
-      turn_->End();
-      job_usable.push_back(engine_->IsUsable(job.sequence));
-    }
+    if (has_turn) turn_->End();
 
     lock = std::unique_lock(mutex_);
-    for (std::size_t i = 0; i < orders.size(); ++i) {
-      if (orders[i].kind == EngineOrder::Kind::kClose) machine_.Released(orders[i], usable[i]);
-    }
-    for (std::size_t i = 0; i < jobs.size(); ++i) machine_.table().Release(jobs[i].sequence, 0, job_usable[i]);
-    const std::vector<SequenceId> quarantined = machine_.table().quarantined();
-    for (const SequenceId sequence : quarantined) {
-      if (engine_->IsUsable(sequence)) machine_.table().Restore(sequence);
-    }
-    orders_done_ += orders.size();
-    if (!orders.empty()) released_.notify_all();
-    if (!items.empty()) step_ended_at_ = Now();
-    is_computing_ = false;
-    machine_.CommitStep(std::move(items), Now());
+    CommitRound(&round);
     Dispatch(std::move(lock));
     lock = std::unique_lock(mutex_);
   }
+  turn_->End();
+  for (Job& job : jobs_) job.run(Status(Code::kNotReady, "the shard is being unloaded"));
+}
+
+StageWorker::Round StageWorker::TakeRound(bool has_turn) {
+  Round round;
+  round.orders = machine_.TakeOrders();
+  if (has_turn) round.items = machine_.TakeStep(Now());
+  round.jobs = std::exchange(jobs_, {});
+  is_computing_ = !round.items.empty() || !round.jobs.empty();
+  return round;
+}
+
+void StageWorker::RunOrders(Round* round) {
+  for (const EngineOrder& order : round->orders) {
+    // A failure to open shows in the session's first step, which the engine then refuses.
+    if (order.kind == EngineOrder::Kind::kOpen) {
+      const Status status = engine_->Open(order.sequence);
+      round->usable.push_back(status.ok());
+    } else {
+      engine_->Close(order.sequence);
+      round->usable.push_back(engine_->IsUsable(order.sequence));
+    }
+  }
+}
+
+void StageWorker::CommitRound(Round* round) {
+  for (std::size_t i = 0; i < round->orders.size(); ++i) {
+    if (round->orders[i].kind == EngineOrder::Kind::kClose) machine_.Released(round->orders[i], round->usable[i]);
+  }
+  for (std::size_t i = 0; i < round->jobs.size(); ++i) {
+    machine_.table().Release(round->jobs[i].sequence, 0, round->job_usable[i]);
+  }
+  const std::vector<SequenceId> quarantined = machine_.table().quarantined();
+  for (const SequenceId sequence : quarantined) {
+    if (engine_->IsUsable(sequence)) machine_.table().Restore(sequence);
+  }
+  orders_done_ += round->orders.size();
+  if (!round->orders.empty()) released_.notify_all();
+  if (!round->items.empty()) step_ended_at_ = Now();
+  is_computing_ = false;
+  machine_.CommitStep(std::move(round->items), Now());
 }
 
 void StageWorker::WatchLoop() {
@@ -209,9 +224,8 @@ Result<v1::ProbeReply> StageWorker::Probe(const v1::ProbeRequest& request, std::
     std::unique_lock lock(mutex_);
     const Result<SequenceId> sequence = machine_.table().Borrow();
     if (!sequence.ok()) return sequence.status();
-    jobs_.push_back({sequence.value(), [promise, request, id = sequence.value()](ShardEngine* engine) {
-                       promise->set_value(engine == nullptr ? Status(Code::kNotReady, "the shard is being unloaded")
-                                                            : RunProbe(engine, id, request));
+    jobs_.push_back({sequence.value(), [promise, request, id = sequence.value()](const Result<ShardEngine*>& engine) {
+                       promise->set_value(engine.ok() ? RunProbe(engine.value(), id, request) : engine.status());
                      }});
   }
   work_.notify_one();

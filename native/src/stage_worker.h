@@ -25,7 +25,8 @@ class StageWorker {
   // Starts both threads. `sink` outlives the worker.
   StageWorker(std::unique_ptr<ShardEngine> engine, std::unique_ptr<ComputeTurn> turn, MessageSink* sink);
 
-  // Waits for the step that is running and ends both threads. Sessions still open are told kNotReady first.
+  // Waits for the step that is running, or for the turn it waits for (kTurnWait at most), and ends both threads.
+  // Sessions still open are told kNotReady first.
   ~StageWorker();
 
   StageWorker(const StageWorker&) = delete;
@@ -51,14 +52,30 @@ class StageWorker {
   std::shared_ptr<LogitsCapture> capture() const { return capture_; }
 
   static constexpr std::chrono::milliseconds kReleaseWait{1000};
+  // After this long without the machine's turn it is asked for anew; sessions fail by their own step deadlines before.
+  static constexpr std::chrono::milliseconds kTurnWait{30'000};
 
  private:
   struct Job {
     SequenceId sequence = 0;
-    std::function<void(ShardEngine*)> run;  // none where the worker is ending: answer without the engine
+    std::function<void(const Result<ShardEngine*>&)> run;  // a status: answer without the engine
+  };
+
+  // What the engine did between two holds of the lock.
+  struct Round {
+    std::vector<EngineOrder> orders;
+    std::vector<bool> usable;  // after each order
+    std::vector<StepItem> items;
+    std::deque<Job> jobs;
+    std::vector<bool> job_usable;
   };
 
   void ComputeLoop();
+  // Takes everything the engine is to do, once the turn is ours. Rows are taken last, so that those which came while
+  // we waited share the step.
+  Round TakeRound(bool has_turn);
+  void RunOrders(Round* round);
+  void CommitRound(Round* round);
   void WatchLoop();
   // Hands messages over and wakes whoever has something to do. Takes the lock's ownership and ends it.
   void Dispatch(std::unique_lock<std::mutex> lock);

@@ -1,13 +1,35 @@
 #include "worker_host.h"
 
+#include <iostream>
+
+#include "machine_turn.h"
+
 namespace meshnet {
+namespace {
+
+// A system without semaphores costs speed, not service: it is said, and the worker serves. A wrong path is a fault of
+// the caller.
+Result<std::unique_ptr<ComputeTurn>> OpenTurn(const std::string& turn_path) {
+  if (turn_path.empty()) return std::unique_ptr<ComputeTurn>(std::make_unique<NoTurn>());
+  Result<std::unique_ptr<MachineTurn>> turn = MachineTurn::Open(turn_path);
+  if (turn.ok()) return std::unique_ptr<ComputeTurn>(std::move(turn.value()));
+  if (turn.status().code() == Code::kInvalidArgument) return turn.status();
+  std::cerr << "meshnet-worker: " << turn.status().message() << "; workers of this machine may slow each other down"
+            << std::endl;
+  return std::unique_ptr<ComputeTurn>(std::make_unique<NoTurn>());
+}
+
+}  // namespace
 
 WorkerHost::WorkerHost(LinkOptions link_options, PeerIdentity identity)
     : links_(std::move(link_options), std::move(identity), this) {}
 
 WorkerHost::~WorkerHost() { Unload(); }
 
-Status WorkerHost::Load(const EngineLoader& loader, const LoadPlan& plan, const LoadObserver& observer) {
+Status WorkerHost::Load(const EngineLoader& loader, const LoadPlan& plan, const std::string& turn_path,
+                        const LoadObserver& observer) {
+  Result<std::unique_ptr<ComputeTurn>> turn = OpenTurn(turn_path);
+  if (!turn.ok()) return turn.status();
   {
     const std::lock_guard lock(mutex_);
     if (is_loading_ || stage_ != nullptr) return {Code::kNotReady, "a shard is loaded or loading; unload it first"};
@@ -16,7 +38,7 @@ Status WorkerHost::Load(const EngineLoader& loader, const LoadPlan& plan, const 
   Result<std::unique_ptr<ShardEngine>> engine = loader(plan, observer);
   std::shared_ptr<StageWorker> stage;
   if (engine.ok()) {
-    stage = std::make_shared<StageWorker>(std::move(engine.value()), std::make_unique<NoTurn>(), this);
+    stage = std::make_shared<StageWorker>(std::move(engine.value()), std::move(turn.value()), this);
   }
   const std::lock_guard lock(mutex_);
   is_loading_ = false;

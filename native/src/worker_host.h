@@ -26,8 +26,10 @@ class WorkerHost : public MessageSink, public BridgeStream::Receiver, public Pee
   // Begins to listen for peers where the options say so.
   Status Start() { return links_.Listen(); }
 
-  // Loads a shard; one at a time, and only where none is loaded (kNotReady). Blocks for the load.
-  Status Load(const EngineLoader& loader, const LoadPlan& plan, const LoadObserver& observer);
+  // Loads a shard; one at a time, and only where none is loaded (kNotReady). Blocks for the load. Its steps take the
+  // turn of `turn_path`, where there is one; kInvalidArgument for a path that MachineTurn refuses.
+  Status Load(const EngineLoader& loader, const LoadPlan& plan, const std::string& turn_path,
+              const LoadObserver& observer);
   // Ends all sessions and frees the engine; idempotent. Waits for the step that is running.
   void Unload();
   // The loaded shard; none before Load. Holding it keeps it alive.

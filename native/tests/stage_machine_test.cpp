@@ -71,6 +71,26 @@ TEST(StageMachineTest, ASessionWithoutCreditIsNotBatchedAndOthersGoOn) {
   EXPECT_EQ(head.TakeFrames().size(), 1u);
 }
 
+TEST(StageMachineTest, RowsThatWaitForTheTurnFailAtTheirStepDeadlineAndOthersAreLeftAlone) {
+  TestStage stage({0, 8});
+  for (const char name : {'a', 'b', 'c'}) {
+    ASSERT_TRUE(stage.machine.Open(SpecFor(stage.engine->facts(), 0, 1, name), At(0)).ok());
+  }
+  stage.RunOrders();
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'a'), At(1)).ok());
+  stage.machine.AwaitTurn(At(10));
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'b'), At(500)).ok());
+  EXPECT_EQ(stage.machine.Tick(At(1009)), At(1010));
+  EXPECT_EQ(stage.TakeFailure(), "");
+  EXPECT_EQ(stage.machine.Tick(At(1010)), At(1500));
+  EXPECT_EQ(stage.TakeFailure(), "step_timeout");
+  EXPECT_EQ(stage.machine.table().open().size(), 2u);
+  // With the turn, what became ready meanwhile is taken too.
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'c'), At(1100)).ok());
+  stage.RunOrders();
+  EXPECT_EQ(stage.machine.TakeStep(At(1200)).size(), 2u);
+}
+
 TEST(StageMachineTest, DeadlinesFailTheirSessionWithTheirCode) {
   TestStage idle({0, 8});
   ASSERT_TRUE(idle.machine.Open(SpecFor(idle.engine->facts(), 0, 1), At(0)).ok());
