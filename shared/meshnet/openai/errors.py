@@ -76,7 +76,7 @@ STATUS_BY_CODE: Final[dict[str, tuple[int, str]]] = {
     "prefill_timeout": (504, SERVER_ERROR),
     "decode_timeout": (504, SERVER_ERROR),
     "generation_timeout": (504, SERVER_ERROR),
-    "open_timeout": (504, SERVER_ERROR),
+    "planning_timeout": (504, SERVER_ERROR),
 }
 
 # The first class that matches decides.

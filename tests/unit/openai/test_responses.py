@@ -124,6 +124,7 @@ class StageError(RouteError):
         (RouteError("no_route", "t", "m"), 503, "server_error", None),
         (StageError("stage_lost", "t", "m"), 503, "server_error", 1),
         (StageError("step_timeout", "t", "m"), 504, "server_error", 1),
+        (RouteError("planning_timeout", "t", "m"), 504, "server_error", None),
         (LedgerError("insufficient_credit", "t", "m"), 402, "insufficient_quota", None),
         (MeshnetError("odd", "t", "m"), 500, "server_error", None),
         (RequestError("too_long", "m", status=413), 413, "invalid_request_error", None),

@@ -45,7 +45,7 @@ async function* readStream(reader) {
   for (;;) {
     const { done, value } = await reader.read();
     if (done) {
-      throw new StreamError({ code: "connection_lost", message: "The connection to the site was lost." });
+      throw new StreamError({ code: "site_unreachable", message: "The connection to the site was lost." });
     }
     const { events, rest } = takeEvents(buffer + value);
     buffer = rest;

@@ -12,7 +12,11 @@ const WORDS = {
   insufficient_credit: "You have too few credits for this answer. Shorten it, or earn some by running a node.",
   too_many_generations: "You have too many answers running. Wait for one to end.",
   not_signed_in: "You are signed out. Reload the page and sign in.",
-  connection_lost: "The connection to the site was lost.",
+  worker_lost: "A machine on the route failed in the middle of the answer. Try again: another route may be free.",
+  relay_unavailable: "The site cannot reach the machines right now. Try again in a moment.",
+  connection_lost: "The site lost its connection to the machines. Try again in a moment.",
+  // From this page alone: the site said nothing more.
+  site_unreachable: "The connection to the site was lost.",
 };
 
 /** One or two sentences; `stage` is the stage at fault, where one is. */
