@@ -78,7 +78,6 @@ class OpenStage:
     key: SessionKey
     stage: int
     queue_bytes: int
-    is_tail: bool
     task: asyncio.Task[None] | None = None
     is_open: bool = False
 
@@ -134,7 +133,7 @@ class StageKeeper:
         window_bytes = sum(
             edge.window_bytes for edge in spec.edges if edge.carrier == session_pb2.EdgeSpec.CARRIER_RELAY
         )
-        return OpenStage(key, spec.stage, window_bytes + CONTROL_BYTES, is_tail=spec.stage == spec.n_stages - 1)
+        return OpenStage(key, spec.stage, window_bytes + CONTROL_BYTES)
 
     async def _open(self, stage: OpenStage, request: control_pb2.OpenStage) -> None:
         try:

@@ -20,7 +20,6 @@ from django.db import transaction
 from django.utils import timezone
 
 from meshnet.errors import LedgerError
-from tracker_site import database
 from tracker_site.billing.ledger import Entry, account_of, lock_accounts, post
 from tracker_site.billing.models import KEY_CHARACTERS, Account, Hold, Transfer
 
@@ -135,21 +134,6 @@ def _release_all(orphans: QuerySet[Hold], reason: str) -> int:
     for hold_id in hold_ids:
         release(hold_id, reason)
     return len(hold_ids)
-
-
-async def place_async(user: User, amount_micros: int, idempotency_key: str) -> Hold:
-    """Like `place`, from the event loop; a cancelled caller must still release what was placed."""
-    return await database.write(place, user, amount_micros, idempotency_key)
-
-
-async def settle_async(hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> Hold:
-    """Like `settle`, from the event loop."""
-    return await database.write(settle, hold_id, charge_micros, shares)
-
-
-async def release_async(hold_id: uuid.UUID, reason: str = "") -> Hold:
-    """Like `release`, from the event loop."""
-    return await database.write(release, hold_id, reason)
 
 
 def _same_hold(earlier: Hold, amount_micros: int) -> Hold:

@@ -34,7 +34,7 @@ class SiteLedger:
     async def settle(self, hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> None:
         """Charge, pay, free the rest."""
         try:
-            await holds.settle_async(hold_id, charge_micros, shares)
+            await database.write(holds.settle, hold_id, charge_micros, shares)
         except DatabaseError as error:
             raise _unavailable() from error
 

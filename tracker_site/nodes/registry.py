@@ -76,12 +76,6 @@ async def live_shards_async(artifact_digest: bytes) -> list[ShardOffer]:
     return await database.read(live_shards, artifact_digest)
 
 
-def served_artifacts() -> frozenset[bytes]:
-    """Digests of which at least one shard could serve now; whether they cover all layers is the planner's question."""
-    digests = _present_shards().values_list("artifact_digest", flat=True).distinct().order_by()
-    return frozenset(bytes.fromhex(digest) for digest in digests)
-
-
 def _present_shards() -> QuerySet[LoadedShard]:
     present = LoadedShard.objects.filter(
         node__state=Node.State.SERVING,

@@ -33,11 +33,6 @@ class PromptFeed:
         """Whether the whole prompt has left."""
         return self._sent == len(self._prompt_tokens)
 
-    @property
-    def is_taken(self) -> bool:
-        """Whether the head has computed everything that was sent."""
-        return self._edge.in_flight_frames == 0
-
     def acknowledge(self, ack: Ack) -> int:
         """The head has computed chunks; returns how many more than before.
 

@@ -93,11 +93,11 @@ async def test_two_hundred_requests_at_once(alice: User) -> None:
     owners = [await database.write(make_user, f"owner {number}") for number in range(3)]
 
     async def request(number: int) -> None:
-        hold = await holds.place_async(alice, 5, f"r{number}")
+        hold = await database.write(holds.place, alice, 5, f"r{number}")
         if number % 4 == 0:
-            await holds.release_async(hold.pk, "no route")
+            await database.write(holds.release, hold.pk, "no route")
         else:
-            await holds.settle_async(hold.pk, 4, [Share(owner.pk, 1) for owner in owners])
+            await database.write(holds.settle, hold.pk, 4, [Share(owner.pk, 1) for owner in owners])
 
     await asyncio.gather(*(request(number) for number in range(200)))
     found = await database.write(audit_ledger)
