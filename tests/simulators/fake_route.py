@@ -83,6 +83,12 @@ class FakeRoutes:
         self.script = script or Script()
         self.opened: list[FakeRoute] = []
         self.is_closed = False
+        self.is_warm = False
+
+    async def warm_up(self) -> None:
+        if self.script.refuse is not None:
+            raise self.script.refuse
+        self.is_warm = True
 
     async def open_route(self, request: RouteRequest) -> FakeRoute:
         if self.script.open_gate is not None:

@@ -6,6 +6,7 @@ Invariant: nothing long-lived starts at import; the background jobs start on the
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from django.core.asgi import get_asgi_application
@@ -14,6 +15,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tracker_site.config.settings")
 django_application = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - needs the applications loaded
+from django.conf import settings  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
 from tracker_site.nodes.consumers import NodeControlConsumer  # noqa: E402
@@ -27,6 +29,9 @@ async def refuse_unknown_socket(scope: Scope, receive: ASGIReceiveCallable, send
     """Close a WebSocket to a path that has none, before accepting it (HTTP 403)."""
     await send({"type": "websocket.close", "code": 1008, "reason": ""})
 
+
+# Every view is imported now; otherwise the first request would wait for it.
+import_module(settings.ROOT_URLCONF)
 
 _sockets = [
     # No cookie counts here: a node proves its key, so there is no origin to check.

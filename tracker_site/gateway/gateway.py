@@ -12,8 +12,10 @@ import secrets
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from meshnet.errors import RouteError
 from meshnet.openai.errors import SERVER_ERROR, RequestError
-from meshnet.openai.specification import Face
+from meshnet.openai.specification import Face, TextPrompt
+from meshnet.vocab import VocabularyError
 from tracker_site.gateway.admission import Admission, admit
 from tracker_site.gateway.generation import Generation
 from tracker_site.gateway.vocabularies import Vocabularies, tokenise
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Vocabularies loaded before anybody asks for them; a large one takes half a second and some megabytes.
+WARM_MODELS_MAX: Final = 4
+_WARMING_PROMPT: Final = TextPrompt("a")
 _ID_PREFIX: Final = {Face.CHAT: "chatcmpl-", Face.COMPLETION: "cmpl-"}
 
 
@@ -58,6 +63,18 @@ class Gateway:
         self._launch(generation)
         await generation.held()
         return generation
+
+    async def warm_up(self) -> None:
+        """Do what the first requests would wait for: load vocabularies, connect to the relay. Failures are theirs."""
+        for model in (await self.models.all_listed())[:WARM_MODELS_MAX]:
+            try:
+                await tokenise(await self._vocabularies.get(model), _WARMING_PROMPT)
+            except VocabularyError as error:
+                logger.warning("the vocabulary of %s cannot be used: %s", model.name, error.code)
+        try:
+            await self._parts.routes.warm_up()
+        except RouteError as error:
+            logger.warning("no routes yet: %s", error.code)
 
     async def settled(self, timeout_s: float | None = None) -> bool:
         """Wait until every generation that is alive now is settled; False when the time was up before."""

@@ -66,6 +66,9 @@ class OpenRoute(Protocol):
 class RouteOpener(Protocol):
     """Plans and opens routes."""
 
+    async def warm_up(self) -> None:
+        """Connect to what every route goes through. Raises `RouteError` where it is away."""
+
     async def open_route(self, request: RouteRequest) -> OpenRoute:
         """Raises `RouteError`; on cancellation every stage that was opened is closed again."""
 

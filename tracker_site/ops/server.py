@@ -82,6 +82,7 @@ def run_site(
     from daphne.server import defer, reactor  # noqa: PLC0415 - installs Twisted's reactor
 
     from tracker_site.gateway.backpressure import BackpressureServer  # noqa: PLC0415 - imports Daphne
+    from tracker_site.gateway.composition import composition  # noqa: PLC0415 - needs the settings
 
     server = BackpressureServer(application, endpoints=[_endpoint(listening)], **DAPHNE_OPTIONS)
     failures: list[MeshnetError] = []
@@ -95,6 +96,10 @@ def run_site(
             server.stop()
             return
         announce()
+        try:
+            await composition.gateway().warm_up()
+        except Exception:
+            logger.exception("the site could not be warmed up; the first requests take longer")
 
     def stopped() -> object:
         return defer.Deferred.fromFuture(asyncio.ensure_future(_shut_down(server, relay, tasks)))

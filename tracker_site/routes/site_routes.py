@@ -53,6 +53,15 @@ class SiteRoutes:
         await route.opened()
         return route
 
+    async def warm_up(self) -> None:
+        """Connect to the relay and listen for nodes' news, which the first route would wait for otherwise.
+
+        Raises:
+            RouteError: `relay_unavailable`; it is tried on in the background.
+        """
+        await self._start()
+        await self._parts.link.ready(self._parts.deadlines.relay_s)
+
     async def close(self) -> None:
         """Close every route, disconnect from the relay, stop listening. Idempotent."""
         for route in list(self._live.values()):

@@ -57,6 +57,9 @@ class ScriptedRoutes:
     async def open_route(self, request: RouteRequest) -> FakeRoute:
         return await self._routes[request.artifact_digest].open_route(request)
 
+    async def warm_up(self) -> None:
+        """Nothing to connect to."""
+
     async def close(self) -> None:
         for routes in self._routes.values():
             await routes.close()

@@ -332,3 +332,19 @@ async def test_a_prompt_that_is_too_large_is_told_so() -> None:
     with pytest.raises(MeshnetError) as caught:
         await World().start(chat(messages=[{"role": "user", "content": "x" * 3_000_000}]))
     assert caught.value.code == "prompt_too_large"
+
+
+async def test_warming_up_loads_the_vocabulary_and_connects() -> None:
+    world = World()
+    await world.gateway.warm_up()
+    assert world.routes.is_warm
+    assert isinstance(last_of(await world.run(chat(max_tokens=2))), Finished)
+
+
+async def test_warming_up_leaves_failures_to_the_requests(caplog: pytest.LogCaptureFixture) -> None:
+    refuse = RouteError("relay_unavailable", "Relay unavailable", "The relay cannot be reached.")
+    world = World(Script(refuse=refuse), replace(MODEL, architecture="llama", vocabulary_path="nowhere"))
+    await world.gateway.warm_up()
+    told = [record.getMessage() for record in caplog.records if record.name.startswith("tracker_site")]
+    assert len(told) == 2
+    assert "relay_unavailable" in told[1]
