@@ -70,6 +70,7 @@ class OpenStage:
     Attributes:
         key: session and epoch.
         stage: this node's place on the route.
+        request_id: of the request that is answered once it is open, or refused.
         queue_bytes: what its packets may hold in each direction.
         task: the opening, until it is done.
         is_open: the site was told that it is open.
@@ -77,6 +78,7 @@ class OpenStage:
 
     key: SessionKey
     stage: int
+    request_id: int
     queue_bytes: int
     task: asyncio.Task[None] | None = None
     is_open: bool = False
@@ -133,27 +135,24 @@ class StageKeeper:
         window_bytes = sum(
             edge.window_bytes for edge in spec.edges if edge.carrier == session_pb2.EdgeSpec.CARRIER_RELAY
         )
-        return OpenStage(key, spec.stage, window_bytes + CONTROL_BYTES)
+        return OpenStage(key, spec.stage, request.request_id, window_bytes + CONTROL_BYTES)
 
     async def _open(self, stage: OpenStage, request: control_pb2.OpenStage) -> None:
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 contract = await self._open_everywhere(stage, request)
         except MeshnetError as error:
-            self._undo_opening(stage, request.request_id, StageRefusedError(error.code, error.message))
+            self._undo_opening(stage, StageRefusedError(error.code, error.message))
         except TimeoutError:
             late = StageRefusedError(FailureCode.NOT_READY, f"the stage was not open within {OPEN_TIMEOUT_S:g} s")
-            self._undo_opening(stage, request.request_id, late)
+            self._undo_opening(stage, late)
         except Exception:
             logger.exception("%s: not opened", stage.key)
             unforeseen = StageRefusedError(FailureCode.NOT_READY, "the node failed to open the stage")
-            self._undo_opening(stage, request.request_id, unforeseen)
-        except asyncio.CancelledError:
-            self._refuse(request.request_id, StageRefusedError(FailureCode.CANCELLED, "closed while it was opened"))
-            raise
+            self._undo_opening(stage, unforeseen)
         else:
             stage.is_open, stage.task = True, None
-            opened = control_pb2.StageOpened(request_id=request.request_id, contract=contract)
+            opened = control_pb2.StageOpened(request_id=stage.request_id, contract=contract)
             self._listener.send_to_site(control_pb2.NodeMessage(opened=opened))
 
     async def _open_everywhere(self, stage: OpenStage, request: control_pb2.OpenStage) -> session_pb2.BoundaryContract:
@@ -164,11 +163,12 @@ class StageKeeper:
             await self._relay.bind(stage.binding, request.ticket, stage.queue_bytes)
         return contract
 
-    def _undo_opening(self, stage: OpenStage, request_id: int, error: StageRefusedError) -> None:
+    def _undo_opening(self, stage: OpenStage, error: StageRefusedError) -> None:
         stage.task = None
+        # Whoever let go of it meanwhile has refused the request.
         if self._stages.get(stage.key) is stage:
             self._release(stage, error.code)
-        self._refuse(request_id, error)
+            self._refuse(stage.request_id, error)
 
     def _refuse(self, request_id: int, error: StageRefusedError) -> None:
         logger.info("stage refused: %s (%s)", error.message, error.code)
@@ -178,17 +178,21 @@ class StageKeeper:
     def close(self, key: SessionKey, reason: str) -> None:
         """Close a session, also one that is being opened. Idempotent."""
         stage = self._stages.get(key)
-        if stage is not None:
-            self._release(stage, reason)
+        if stage is None:
+            return
+        self._release(stage, reason)
+        if not stage.is_open:
+            self._refuse(stage.request_id, StageRefusedError(FailureCode.CANCELLED, "closed while it was opened"))
 
     def end(self, key: SessionKey, code: str, message: str) -> None:
         """Close a session that the site did not close, and tell the site. Idempotent."""
         stage = self._stages.get(key)
         if stage is None:
             return
-        was_open = stage.is_open
         self._release(stage, code)
-        if was_open:  # otherwise the refusal of its request tells
+        if not stage.is_open:
+            self._refuse(stage.request_id, StageRefusedError(code, message))
+        else:
             ended = control_pb2.StageEnded(
                 session=key.session, epoch=key.epoch, stage=stage.stage, code=code, message=message
             )

@@ -195,6 +195,26 @@ async def test_closing_wins_over_an_opening_and_still_answers_it(setting: Settin
     assert setting.keeper.opening() == frozenset()
 
 
+async def test_an_opening_that_never_began_is_answered_too(setting: Setting) -> None:
+    setting.keeper.open(request(key()))
+    setting.keeper.close(key(), "the client left")
+    await setting.settle()
+    await setting.keeper.drain()
+    assert setting.node.answers() == [("refused", 1, "cancelled")]
+    assert setting.worker.opened == []
+
+
+async def test_an_end_during_an_opening_is_told_by_its_code(setting: Setting) -> None:
+    setting.worker.gate.clear()
+    setting.keeper.open(request(key()))
+    await setting.settle()
+    setting.node.worker = None
+    setting.keeper.end_all("worker_lost", "it died")
+    await setting.settle()
+    assert setting.node.answers() == [("refused", 1, "worker_lost")]
+    assert setting.relay.bound == set()
+
+
 async def test_a_worker_that_refuses_is_told_and_nothing_is_left(setting: Setting) -> None:
     setting.worker.failure = StageRefusedError("kv_exhausted", "no cells")
     setting.keeper.open(request(key()))
