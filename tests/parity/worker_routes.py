@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import struct
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -148,7 +149,8 @@ async def worker_route(shards: Shards, folder: Path) -> AsyncIterator[WorkerRout
     async with contextlib.AsyncExitStack() as stack:
         programs = []
         for stage in range(len(shards.bounds) - 1):
-            options = ("--link-listen", "127.0.0.1:0", "--allow-probe")
+            # However this process ends, the workers end with it.
+            options = ("--link-listen", "127.0.0.1:0", "--allow-probe", "--parent-pid", str(os.getpid()))
             program = running_program(shards.worker, folder / f"stage-{stage}.sock", *options)
             programs.append(await stack.enter_async_context(program))
         route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))
