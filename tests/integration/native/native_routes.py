@@ -10,17 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from meshnet.constants import GATEWAY_STAGE
-from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2, worker_pb2
 from tests.simulators.bridged_route import CALL_TIMEOUT_S, BridgedRoute, Filter
+from tests.simulators.fake_shards import N_LAYERS, load_request
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import RouteTerms, spec_for
 from tests.simulators.worker_process import WorkerProgram, running_program
-from tests.vectors.engine_cases import PROMPT
 
-N_LAYERS = 8
-WIDTH = 16
-KEY = SessionKey(bytes(range(16)), 1)
 _BUILT_WORKER = Path(__file__).resolve().parents[3] / "build/native/cpu/bin/meshnet-worker"
 # A build with sanitizers can be named instead.
 WORKER = Path(os.environ.get("MESHNET_TEST_WORKER", _BUILT_WORKER))
@@ -59,18 +55,6 @@ class NativeRoute:
         return spec
 
 
-def load_request(layer_begin: int, layer_end: int, *, width: int = WIDTH, **limits: int) -> worker_pb2.LoadRequest:
-    """A FakeEngine shard."""
-    return worker_pb2.LoadRequest(
-        engine=worker_pb2.ENGINE_KIND_FAKE,
-        fake=worker_pb2.FakeModel(n_layers=N_LAYERS, width=width, step_us=limits.pop("step_us", 0)),
-        layers=session_pb2.LayerRange(layer_begin=layer_begin, layer_end=layer_end),
-        context_length=limits.pop("context_length", 4096),
-        artifact_digest=b"a" * 32,
-        **limits,
-    )
-
-
 @contextlib.asynccontextmanager
 async def native_route(
     folder: Path,
@@ -96,16 +80,3 @@ async def native_route(
         route = await stack.enter_async_context(BridgedRoute(paths) if keep is None else BridgedRoute(paths, keep=keep))
         await route.load([load_request(begin, end, **load) for begin, end in pairwise(bounds)])
         yield NativeRoute(route, programs)
-
-
-def terms(**changes: object) -> RouteTerms:
-    """The terms of a generation, changed field by field."""
-    fields: dict[str, object] = {"key": KEY, "prompt": tuple(PROMPT), "max_tokens": 40}
-    return RouteTerms(**(fields | changes))
-
-
-async def open_all(route: BridgedRoute, given: RouteTerms) -> PlainGateway:
-    """Open on every stage through the bridges, or fail the test with the refusal."""
-    refused = [(reply.code, reply.message) for reply in await route.open(given) if not reply.accepted]
-    assert not refused
-    return PlainGateway(route, given)

@@ -12,8 +12,9 @@ import pytest
 
 from meshnet.fake import VOCAB_SIZE
 from meshnet.v1 import worker_pb2
-from tests.integration.native.native_routes import KEY, NativeRoute, native_route, terms
+from tests.integration.native.native_routes import NativeRoute, native_route
 from tests.simulators.bridged_route import CALL_TIMEOUT_S
+from tests.simulators.fake_shards import KEY, terms
 
 pytestmark = pytest.mark.native
 

@@ -17,16 +17,9 @@ from meshnet.failure_codes import FailureCode
 from meshnet.frame import Ack, Close, Codec, DType, EdgeMessage, Frame, Phase, SessionGone, Tensor, write_frame
 from meshnet.ids import Address, Edge, SessionKey
 from meshnet.v1 import session_pb2, worker_pb2
-from tests.integration.native.native_routes import (
-    KEY,
-    WIDTH,
-    WORKER,
-    load_request,
-    native_route,
-    open_all,
-    terms,
-)
+from tests.integration.native.native_routes import WORKER, native_route
 from tests.simulators.bridged_route import BridgedWorker
+from tests.simulators.fake_shards import KEY, WIDTH, load_request, open_all, terms
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import spec_for
 from tests.simulators.worker_process import running_program

@@ -12,8 +12,9 @@ import pytest
 from meshnet.frame import TokenEvent
 from meshnet.ids import SessionKey
 from meshnet.v1 import worker_pb2
-from tests.integration.native.native_routes import WORKER, terms
+from tests.integration.native.native_routes import WORKER
 from tests.simulators.bridged_route import BridgedRoute
+from tests.simulators.fake_shards import terms
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.worker_process import running_program
 

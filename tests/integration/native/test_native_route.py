@@ -14,14 +14,8 @@ from meshnet.fake import END_TOKEN_ID
 from meshnet.frame import FinishReason, parse_frame
 from meshnet.ids import SessionKey
 from meshnet.sampling import SamplingTerms
-from tests.integration.native.native_routes import (
-    N_LAYERS,
-    WIDTH,
-    NativeRoute,
-    native_route,
-    open_all,
-    terms,
-)
+from tests.integration.native.native_routes import NativeRoute, native_route
+from tests.simulators.fake_shards import N_LAYERS, WIDTH, open_all, terms
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import RouteTerms
 from tests.vectors.engine_cases import generate

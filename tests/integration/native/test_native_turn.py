@@ -22,8 +22,9 @@ import pytest
 from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from meshnet.v1 import worker_pb2
-from tests.integration.native.native_routes import N_LAYERS, WORKER, load_request, terms
+from tests.integration.native.native_routes import WORKER
 from tests.simulators.bridged_route import BridgedRoute
+from tests.simulators.fake_shards import N_LAYERS, load_request, terms
 from tests.simulators.plain_gateway import Answer, PlainGateway
 from tests.simulators.worker_process import WorkerProgram, running_program
 

@@ -15,9 +15,10 @@ from meshnet.failure_codes import FailureCode
 from meshnet.frame import EdgeMessage, Frame, Keepalive, MessageError, Phase, SessionGone, write_frame
 from meshnet.ids import Address, Edge, SessionKey
 from meshnet.v1 import worker_pb2
-from tests.integration.simulators.routes_of_workers import KEY, load_request, open_all, running_route, terms
+from tests.integration.simulators.routes_of_workers import running_route
 from tests.simulators.bridged_route import BridgedWorker
 from tests.simulators.fake_model import write_fake_model
+from tests.simulators.fake_shards import KEY, load_request, open_all, terms
 from tests.simulators.faults import Faults
 from tests.simulators.launcher import write_worker_program
 from tests.simulators.plain_gateway import PlainGateway, RouteFailedError

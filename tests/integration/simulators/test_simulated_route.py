@@ -15,14 +15,8 @@ from meshnet.fake import END_TOKEN_ID
 from meshnet.frame import FinishReason, parse_frame
 from meshnet.ids import SessionKey
 from meshnet.sampling import SamplingTerms
-from tests.integration.simulators.routes_of_workers import (
-    N_LAYERS,
-    SAMPLED,
-    WIDTH,
-    open_all,
-    running_route,
-    terms,
-)
+from tests.integration.simulators.routes_of_workers import SAMPLED, running_route
+from tests.simulators.fake_shards import N_LAYERS, WIDTH, open_all, terms
 from tests.simulators.faults import Faults
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.worker import SimulatedWorker
