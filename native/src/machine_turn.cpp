@@ -22,10 +22,13 @@ using TimePoint = std::chrono::steady_clock::time_point;
 
 constexpr unsigned short kPlace = 0;
 constexpr unsigned short kTurn = 1;
-constexpr int kSemaphores = 2;
+constexpr unsigned short kUsers = 2;
+constexpr int kSemaphores = 3;
 constexpr int kMode = 0600;
 // Keys that are tried before somebody else's set is believed to be in the way by design.
 constexpr int kKeys = 16;
+// How often the set may vanish between finding and joining it.
+constexpr int kJoins = 100;
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
@@ -85,6 +88,11 @@ bool IsAbandoned(int set, int semaphore) {
 // Ids carry a sequence number: removing a set that is already gone does not hit its successor.
 void Remove(int set) { semctl(set, 0, IPC_RMID); }
 
+sembuf WaitForZero(unsigned short semaphore, short flags = 0) { return {semaphore, 0, flags}; }
+sembuf Add(unsigned short semaphore) { return {semaphore, 1, SEM_UNDO}; }
+// Never waits: were the value 0, somebody has reset the set and there is nothing to give back.
+sembuf Free(unsigned short semaphore) { return {semaphore, -1, SEM_UNDO | IPC_NOWAIT}; }
+
 Result<int> FindSet(const std::string& name) {
   for (int attempt = 0; attempt < kKeys; ++attempt) {
     int set = semget(KeyOf(name, attempt), kSemaphores, IPC_CREAT | kMode);
@@ -101,6 +109,19 @@ Result<int> FindSet(const std::string& name) {
   return Status(Code::kNotReady, "no key for the compute turn is free");
 }
 
+// Finds or makes the set and counts us as one of its users.
+Result<int> JoinSet(const std::string& name) {
+  for (int attempt = 0; attempt < kJoins; ++attempt) {
+    Result<int> set = FindSet(name);
+    if (!set.ok()) return set;
+    sembuf join = Add(kUsers);
+    if (semop(set.value(), &join, 1) == 0) return set;
+    // Otherwise its last user has just removed it.
+    if (errno != EIDRM && errno != EINVAL) break;
+  }
+  return Status(Code::kNotReady, "the compute turn cannot be joined: " + SystemError(errno));
+}
+
 // The state letter of a process. Source: proc_pid_stat(5): after the last parenthesis, since names may hold any.
 char StateOf(pid_t process) {
   std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
@@ -110,22 +131,21 @@ char StateOf(pid_t process) {
   return end == std::string::npos || end + 2 >= line.size() ? '?' : line[end + 2];
 }
 
-sembuf WaitForZero(unsigned short semaphore, short flags = 0) { return {semaphore, 0, flags}; }
-sembuf Add(unsigned short semaphore) { return {semaphore, 1, SEM_UNDO}; }
-// Never waits: were the value 0, somebody has reset the set and there is nothing to give back.
-sembuf Free(unsigned short semaphore) { return {semaphore, -1, SEM_UNDO | IPC_NOWAIT}; }
-
 }  // namespace
 
 Result<std::unique_ptr<MachineTurn>> MachineTurn::Open(const std::string& turn_path) {
   Result<std::string> name = NameOf(turn_path);
   if (!name.ok()) return name.status();
-  const Result<int> set = FindSet(name.value());
+  const Result<int> set = JoinSet(name.value());
   if (!set.ok()) return set.status();
   return std::unique_ptr<MachineTurn>(new MachineTurn(std::move(name.value()), set.value()));
 }
 
-MachineTurn::~MachineTurn() { End(); }
+MachineTurn::~MachineTurn() {
+  End();
+  sembuf leave = Free(kUsers);
+  if (semop(set_, &leave, 1) == 0 && semctl(set_, kUsers, GETVAL) == 0) Remove(set_);
+}
 
 bool MachineTurn::Begin(TimePoint deadline) {
   while (!is_given_up_) {
@@ -137,7 +157,7 @@ bool MachineTurn::Begin(TimePoint deadline) {
     } else if (Now() >= deadline) {
       return false;
     } else {
-      const Result<int> set = FindSet(name_);
+      const Result<int> set = JoinSet(name_);
       if (set.ok()) set_ = set.value();
       if (!set.ok()) GoOnWithout(set.status().message());
     }

@@ -1,8 +1,9 @@
 // The compute turn of a machine: a System V semaphore set that every worker of this user with the same turn path finds.
 //
-// Two semaphores, each 0 (free) or 1 (taken): the turn, and the place of the one that is next. Taking either is one
-// atomic operation (wait for zero, add one), so a new set needs no initial values and there is no moment in which it is
-// half made. What the kernel guarantees, and this relies on:
+// Two semaphores that are 0 (free) or 1 (taken): the turn, and the place of the one that is next; a third counts users,
+// and the last one to leave removes the set. Taking is one atomic operation (wait for zero, add one), so a new set
+// needs no initial values and there is no moment in which it is half made. What the kernel guarantees, and this relies
+// on:
 //   * waiting operations complete in the order in which they came, and the one that releases completes the next one's
 //     operation itself: whoever has just computed cannot come first again (flock promises no order);
 //   * SEM_UNDO: what a process holds, turn or place, is given back when it ends in any way; a waiter that ends is no
@@ -35,10 +36,10 @@ class MachineTurn : public ComputeTurn {
  public:
   // Joins the turn of that path, or begins it. The path is a name: its folder must exist, be this user's own and
   // private (kInvalidArgument), a file there is neither made nor read. kNotReady where the system gives no semaphores.
-  // Costs no descriptor and leaves one small set behind until the machine restarts or the user logs out.
+  // Costs no descriptor. Users that are all killed leave the set behind, for the next one, a logout or a restart.
   static Result<std::unique_ptr<MachineTurn>> Open(const std::string& turn_path);
 
-  // Gives back what is held.
+  // Gives back what is held, and removes the set where nobody else uses it.
   ~MachineTurn() override;
 
   MachineTurn(const MachineTurn&) = delete;

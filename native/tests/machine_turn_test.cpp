@@ -50,8 +50,8 @@ class MachineTurnTest : public testing::Test {
   }
 
   void TearDown() override {
-    // A fresh folder is a fresh name: the set would stay behind.
-    if (const auto turn = MachineTurn::Open(Path()); turn.ok()) semctl(turn.value()->set_id(), 0, IPC_RMID);
+    // Children end without leaving: one that comes and goes removes the set.
+    EXPECT_TRUE(MachineTurn::Open(Path()).ok());
     std::filesystem::remove_all(folder_);
   }
 
@@ -298,7 +298,8 @@ TEST_F(MachineTurnTest, ASetRemovedWhileItIsHeldOrWaitedForIsReplaced) {
 }
 
 TEST_F(MachineTurnTest, ASetThatIsNotPrivateIsLeftAlone) {
-  const int ours = Open()->set_id();
+  const auto first = Open();
+  const int ours = first->set_id();
   semid_ds description{};
   union {
     int value;
@@ -313,8 +314,23 @@ TEST_F(MachineTurnTest, ASetThatIsNotPrivateIsLeftAlone) {
   EXPECT_NE(turn->set_id(), ours);
   EXPECT_TRUE(turn->Begin(InMilliseconds(1000)));
   EXPECT_EQ(semctl(ours, 1, GETVAL), 0);
-  semctl(ours, 0, IPC_RMID);
-  semctl(turn->set_id(), 0, IPC_RMID);
+}
+
+TEST_F(MachineTurnTest, TheLastUserThatLeavesRemovesTheSet) {
+  auto first = Open();
+  auto second = Open();
+  const int set = first->set_id();
+  EXPECT_EQ(second->set_id(), set);
+  const pid_t third = StartHolder(*first);
+  first.reset();
+  second.reset();
+  EXPECT_EQ(semctl(set, 2, GETVAL), 1);
+  children_.Kill(third);
+  EXPECT_EQ(semctl(set, 2, GETVAL), 0);  // a killed user no longer counts, and its set serves the next one
+  auto next = Open();
+  EXPECT_EQ(next->set_id(), set);
+  next.reset();
+  EXPECT_EQ(semctl(set, 2, GETVAL), -1);
 }
 
 TEST_F(MachineTurnTest, OnlyAPrivateFolderOfOnesOwnNamesATurn) {

@@ -30,7 +30,7 @@ from tests.simulators.worker_process import WorkerProgram, running_program
 
 pytestmark = pytest.mark.native
 
-STEP_US = 1_000  # a row and layer
+STEP_US = 2_000  # a row and layer
 TOKENS = 40
 PROMPT_ROWS = len(terms().prompt)
 # What the engine of one worker computes for one answer.
@@ -95,7 +95,7 @@ async def test_two_workers_compute_in_turn_and_without_one_at_once(tmp_path: Pat
     without_s = await elapsed_s(tmp_path, "")
     print(json.dumps({"answer_s": ANSWER_S, "with_turn_s": round(with_turn_s, 3), "without_s": round(without_s, 3)}))
     assert with_turn_s >= 2 * ANSWER_S  # never two steps at once
-    assert without_s < 1.6 * ANSWER_S  # control: without the turn they overlap
+    assert without_s < 0.85 * with_turn_s  # control: without the turn they overlap, on a busy machine too
 
 
 async def test_a_killed_worker_leaves_the_turn_to_the_other(tmp_path: Path) -> None:
