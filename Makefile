@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap native demo model parity asan proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap native demo model parity bench-split asan proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -21,6 +21,9 @@ model: bootstrap ## fetch and verify the demo model
 
 demo: native model ## run a site and its nodes here and talk to them; ARGS=--once ends with one JSON line
 	@$(VENV) packaging/demo $(ARGS)
+
+bench-split: native model ## measure what splitting costs; one JSON line at the end, status 3 where it is too noisy
+	@$(VENV) -m tests.bench.split $(ARGS)
 
 asan: bootstrap ## build our own sources with sanitizers and run their native tests
 	@$(VENV) native/tools/build.py cpu-asan

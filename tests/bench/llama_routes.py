@@ -1,0 +1,124 @@
+"""Routes of real workers for measurements: processes, direct links over TLS, the agent's part played in this process.
+
+Invariants: what is timed runs from the first token event to the last, so prompts and opening do not count; every wait
+has a deadline; the same process plays the Gateway for every arm, so that its share of the processor is equal in all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from meshnet.frame import TokenEvent
+from meshnet.ids import SessionKey
+from meshnet.v1 import session_pb2, worker_pb2
+from tests.integration.native.native_routes import WORKER, NativeRoute
+from tests.simulators.bridged_route import BridgedRoute
+from tests.simulators.fake_shards import terms
+from tests.simulators.plain_gateway import PlainGateway
+from tests.simulators.worker_process import running_program
+
+MODEL = Path(__file__).resolve().parents[2] / "build/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+MODEL_LAYERS = 30
+LOAD_TIMEOUT_S = 60.0
+EVENT_TIMEOUT_S = 120.0
+CONTEXT_LENGTH = 512
+# "<|im_start|>user\nSay hello.<|im_end|>\n<|im_start|>assistant\n" as ids of the model.
+PROMPT = (1, 4093, 198, 31535, 33662, 30, 2, 198, 1, 520, 9531, 198)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way to serve the model.
+
+    Attributes:
+        name: in the report.
+        cuts: first layers of the second and later stages; none: the whole model in one worker.
+        turn_path: the machine's compute turn; empty: none.
+        threads: of each worker.
+    """
+
+    name: str
+    cuts: tuple[int, ...] = ()
+    turn_path: str = ""
+    threads: int = 2
+
+
+class LlamaRoute:
+    """A loaded route. Generations on it are numbered, so that no session repeats."""
+
+    def __init__(self, arm: Arm, native: NativeRoute) -> None:
+        self.arm = arm
+        self._native = native
+        self._generations = 0
+
+    async def tokens_per_s(self, tokens: int, *, sessions: int = 1) -> float:
+        """Rate of all sessions together while they generate `tokens` each at the same time.
+
+        Raises:
+            TimeoutError: nothing came.
+            RouteFailedError: a stage gave up.
+        """
+        gateways = await self._open(tokens, sessions)
+        for gateway in gateways.values():
+            await gateway.send_prompt()
+        moments_s: list[float] = []
+        while not all(gateway.is_finished for gateway in gateways.values()):
+            message = await self._native.route.receive(EVENT_TIMEOUT_S)
+            if isinstance(message.body, TokenEvent):
+                moments_s.append(time.perf_counter())
+            await gateways[message.key].take(message)
+        for gateway in gateways.values():
+            await gateway.close()
+        return (len(moments_s) - 1) / (moments_s[-1] - moments_s[0])
+
+    async def _open(self, tokens: int, sessions: int) -> dict[SessionKey, PlainGateway]:
+        gateways = {}
+        for _ in range(sessions):
+            self._generations += 1
+            given = terms(
+                key=SessionKey(self._generations.to_bytes(16), 1),
+                prompt=PROMPT,
+                max_tokens=tokens,
+                step_deadline_ms=60_000,
+                idle_ms=60_000,
+            )
+            gateways[given.key] = await self._native.open_direct(given)
+        return gateways
+
+
+@contextlib.asynccontextmanager
+async def llama_route(folder: Path, arm: Arm, model: Path = MODEL) -> AsyncIterator[LlamaRoute]:
+    """Run one worker a stage, loaded and joined by direct links; all end with the body."""
+    bounds = [0, *arm.cuts, MODEL_LAYERS]
+    async with contextlib.AsyncExitStack() as stack:
+        programs = []
+        for stage in range(len(bounds) - 1):
+            path = folder / f"{arm.name}-{stage}.sock"
+            programs.append(
+                await stack.enter_async_context(running_program(WORKER, path, "--link-listen", "127.0.0.1:0"))
+            )
+        route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))
+        for worker, (begin, end) in zip(route.workers, pairwise(bounds), strict=True):
+            request = _load_request(arm, model, begin, end)
+            progress = [one async for one in worker.stub.Load(request, timeout=LOAD_TIMEOUT_S)]
+            route.contracts.append(progress[-1].contract)
+        yield LlamaRoute(arm, NativeRoute(route, programs))
+
+
+def _load_request(arm: Arm, model: Path, layer_begin: int, layer_end: int) -> worker_pb2.LoadRequest:
+    return worker_pb2.LoadRequest(
+        engine=worker_pb2.ENGINE_KIND_LLAMA,
+        gguf_path=str(model),
+        layers=session_pb2.LayerRange(layer_begin=layer_begin, layer_end=layer_end),
+        context_length=CONTEXT_LENGTH,
+        max_sessions=4,
+        threads=arm.threads,
+        flash_attention=True,
+        artifact_digest=b"a" * 32,
+        turn_path=arm.turn_path,
+    )

@@ -1,0 +1,58 @@
+"""Interleaved measurements and what may be concluded from them. Pure.
+
+Invariants: arms of one round run back to back, in an order that turns by one each round, so that slow changes of the
+machine reach every arm alike; a ratio is the median of the rounds' own ratios; a control of two equal arms says whether
+the run means anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+ROUNDS_MIN: Final = 7
+CONTROL_BAND: Final = (0.97, 1.03)
+
+
+@dataclass
+class Rounds:
+    """Rates by arm, one a round."""
+
+    arms: tuple[str, ...]
+    rates: dict[str, list[float]] = field(default_factory=dict)
+
+    def order(self, number: int) -> tuple[str, ...]:
+        """The arms of a round in the order in which they run; every second round runs backwards."""
+        shift = (number // 2) % len(self.arms)
+        turned = (*self.arms[shift:], *self.arms[:shift])
+        return turned if number % 2 == 0 else turned[::-1]
+
+    def add(self, arm: str, rate: float) -> None:
+        """Record one measurement of an arm."""
+        self.rates.setdefault(arm, []).append(rate)
+
+    def ratio(self, arm: str, against: str) -> float:
+        """Median over the rounds of an arm's rate divided by another's.
+
+        Raises:
+            ValueError: no round, or not the same number of both.
+        """
+        return median(one / other for one, other in zip(self.rates[arm], self.rates[against], strict=True))
+
+    @property
+    def count(self) -> int:
+        """Whole rounds."""
+        return min(len(self.rates.get(arm, [])) for arm in self.arms)
+
+
+def is_too_noisy(control: float, rounds: int) -> bool:
+    """Whether nothing can be concluded: two equal arms differ too much, or there were too few rounds."""
+    low, high = CONTROL_BAND
+    return rounds < ROUNDS_MIN or not low <= control <= high
+
+
+def rounded(rates: Sequence[float]) -> list[float]:
+    """Rates for the report, tokens per second."""
+    return [round(rate, 2) for rate in rates]

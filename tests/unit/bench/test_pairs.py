@@ -1,0 +1,55 @@
+"""What may be concluded from interleaved rounds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.bench.pairs import ROUNDS_MIN, Rounds, is_too_noisy
+
+ARMS = ("unsplit", "control", "split")
+
+
+def rounds_of(**rates: list[float]) -> Rounds:
+    rounds = Rounds(ARMS)
+    for arm, values in rates.items():
+        for value in values:
+            rounds.add(arm, value)
+    return rounds
+
+
+def test_every_arm_runs_once_a_round_and_as_often_at_each_place() -> None:
+    orders = [Rounds(ARMS).order(number) for number in range(6)]
+    assert all(sorted(order) == sorted(ARMS) for order in orders)
+    for place in range(len(ARMS)):
+        assert Counter(order[place] for order in orders) == dict.fromkeys(ARMS, 2)
+
+
+def test_a_ratio_is_the_median_of_the_rounds_and_blind_to_what_both_arms_suffer() -> None:
+    rounds = rounds_of(unsplit=[100.0, 10.0, 50.0], split=[90.0, 9.0, 25.0], control=[100.0, 10.0, 50.0])
+    assert rounds.ratio("split", "unsplit") == pytest.approx(0.9)
+    assert rounds.ratio("control", "unsplit") == 1.0
+    assert rounds.count == 3
+
+
+def test_rounds_that_are_not_whole_give_no_ratio() -> None:
+    rounds = rounds_of(unsplit=[100.0, 10.0], split=[90.0])
+    with pytest.raises(ValueError, match="argument 2"):
+        rounds.ratio("split", "unsplit")
+    assert rounds.count == 0
+
+
+@pytest.mark.parametrize(
+    ("control", "count", "expected"),
+    [
+        (1.0, ROUNDS_MIN, False),
+        (0.97, ROUNDS_MIN, False),
+        (1.03, ROUNDS_MIN, False),
+        (0.969, ROUNDS_MIN, True),
+        (1.031, ROUNDS_MIN, True),
+        (1.0, ROUNDS_MIN - 1, True),
+    ],
+)
+def test_unequal_controls_and_few_rounds_conclude_nothing(control: float, count: int, expected: bool) -> None:
+    assert is_too_noisy(control, count) is expected
