@@ -28,7 +28,7 @@ LAYERS_MAX = 4096
 THREADS_MAX = 1024
 CONTEXT_LENGTH_MAX = 1 << 24
 SESSIONS_MAX = 4096
-DEFAULT_SESSIONS = 8
+DEFAULT_SESSIONS = 4
 ENVIRONMENT_PREFIX = "MESHNET_"
 
 
@@ -162,7 +162,7 @@ def _build_parser() -> _Parser:
     parser.add_argument("--worker", metavar="PATH", help="worker program (default: the one built or installed)")
     parser.add_argument("--link-listen", metavar="HOST:PORT", help="where peers may dial, or none")
     parser.add_argument("--context", metavar="N", help="positions per session")
-    parser.add_argument("--max-sessions", metavar="N", help="sessions at once (default 8)")
+    parser.add_argument("--max-sessions", metavar="N", help="sessions at once (default 4)")
     parser.add_argument("--allow-probe", action="store_true", help="give tensors out through Probe; tests only")
     parser.add_argument("--json-log", action="store_true", help="log lines as JSON objects")
     parser.add_argument("--once-ready-line", action="store_true", help="print the ready line the first time only")

@@ -85,16 +85,17 @@ def plan_limits(need: ShardNeed, wishes: Wishes, cores: int, memory_bytes: int |
         WorkerError: `not_enough_memory`, with the figures; or `context_too_long`.
     """
     context_length = _context_length(need, wishes)
-    # Sessions reserve what they may need, which is seldom the whole context: room for half of them at full length.
-    cells_wanted = context_length * max(1, wishes.max_sessions // 2)
-    cells = cells_wanted if memory_bytes is None else min(cells_wanted, _cells_that_fit(need, memory_bytes))
-    if cells < context_length:
+    # The engine gives every sequence cells of its own, a whole context of them: what does not fit is a session less.
+    sessions = wishes.max_sessions
+    if memory_bytes is not None:
+        sessions = min(sessions, _cells_that_fit(need, memory_bytes) // context_length)
+    if sessions < 1:
         raise _not_enough(need, context_length, memory_bytes or 0)
     return WorkerLimits(
         threads=min(wishes.threads or cores, cores),
         context_length=context_length,
-        kv_cells=cells,
-        max_sessions=wishes.max_sessions,
+        kv_cells=context_length * sessions,
+        max_sessions=sessions,
         ubatch_rows=UBATCH_ROWS,
     )
 

@@ -107,6 +107,7 @@ class Stack:
         """Start an agent; `node.program.ready()` tells when it serves."""
         command = [*RUN_NODE, "--site", self.site_url, "--token", self._node_token, "--name", plan.name]
         command += ["--gguf", str(self.models[plan.model]), "--layers", plan.layers, "--threads", "1"]
+        command += ["--max-sessions", "8"]
         command += ["--worker", str(BINARIES / "meshnet-worker"), "--state-dir", str(self.folder / plan.name)]
         program = self.family.start(plan.name, [*command, *plan.options])
         self.nodes[plan.name] = RunningNode(plan, program)

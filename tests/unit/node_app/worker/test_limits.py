@@ -11,18 +11,19 @@ WISHES = Wishes(threads=None, context_length=None, max_sessions=8)
 FIXED_BYTES = NEED.weights_bytes + NEED.compute_bytes + SYSTEM_HEADROOM_BYTES
 
 
-def test_plenty_of_memory_gives_half_of_the_sessions_their_whole_context() -> None:
+def test_plenty_of_memory_gives_every_session_its_whole_context() -> None:
     limits = plan_limits(NEED, WISHES, cores=4, memory_bytes=8192 * MIB)
-    assert (limits.threads, limits.context_length, limits.kv_cells) == (4, 4096, 4096 * 4)
+    assert (limits.threads, limits.context_length, limits.kv_cells) == (4, 4096, 4096 * 8)
+    assert limits.max_sessions == 8
 
 
 def test_unknown_memory_refuses_nothing() -> None:
-    assert plan_limits(NEED, WISHES, cores=1, memory_bytes=None).kv_cells == 4096 * 4
+    assert plan_limits(NEED, WISHES, cores=1, memory_bytes=None).kv_cells == 4096 * 8
 
 
 def test_little_memory_takes_sessions_and_never_context() -> None:
     limits = plan_limits(NEED, WISHES, cores=4, memory_bytes=FIXED_BYTES + 5000 * NEED.kv_bytes_per_cell)
-    assert (limits.context_length, limits.kv_cells) == (4096, 5000)
+    assert (limits.context_length, limits.kv_cells, limits.max_sessions) == (4096, 4096, 1)
 
 
 def test_too_little_memory_is_refused_with_the_figures() -> None:
