@@ -7,7 +7,6 @@ deadline.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import secrets
@@ -22,15 +21,14 @@ from typing import Any, TypeVar
 
 import psutil
 
+from meshnet.parent_death import bound_command
+
 Found = TypeVar("Found")
 
 RUN_MARK = "E2E_RUN_MARK"  # not MESHNET_*: an agent keeps those from its worker
 DEADLINE_S = 30.0
 POLL_S = 0.01
 STOP_DEADLINE_S = 15.0
-PR_SET_PDEATHSIG = 1  # Source: prctl(2)
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def until(fact: Callable[[], Found], what: str, deadline_s: float = DEADLINE_S) -> Found:
@@ -40,10 +38,6 @@ def until(fact: Callable[[], Found], what: str, deadline_s: float = DEADLINE_S) 
         assert time.monotonic() < limit_s, f"not within {deadline_s:g} s: {what} (last: {found!r})"
         time.sleep(POLL_S)
     return found
-
-
-def _die_with_the_tests() -> None:
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def children_of(pid: int) -> list[psutil.Process]:
@@ -121,12 +115,11 @@ class Family:
         output, log = self.folder / f"{number}-{name}.out", self.folder / f"{number}-{name}.log"
         with output.open("wb") as out, log.open("wb") as err:
             process = subprocess.Popen(
-                list(command),
+                bound_command(command),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 env=self._marked(),
-                preexec_fn=_die_with_the_tests,  # noqa: PLW1509 - started from the main thread alone
             )
         self.programs.append(Program(name, process, output, log))
         return self.programs[-1]
