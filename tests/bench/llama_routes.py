@@ -49,10 +49,16 @@ class Arm:
 
 
 class LlamaRoute:
-    """A loaded route. Generations on it are numbered, so that no session repeats."""
+    """A loaded route. Generations on it are numbered, so that no session repeats.
+
+    Attributes:
+        arm: how it serves.
+        gaps_ms: times between neighbouring token events of one session, over all generations so far.
+    """
 
     def __init__(self, arm: Arm, native: NativeRoute) -> None:
         self.arm = arm
+        self.gaps_ms: list[float] = []
         self._native = native
         self._generations = 0
 
@@ -67,10 +73,14 @@ class LlamaRoute:
         for gateway in gateways.values():
             await gateway.send_prompt()
         moments_s: list[float] = []
+        last_s: dict[SessionKey, float] = {}
         while not all(gateway.is_finished for gateway in gateways.values()):
             message = await self._native.route.receive(EVENT_TIMEOUT_S)
             if isinstance(message.body, TokenEvent):
                 moments_s.append(time.perf_counter())
+                if message.key in last_s:
+                    self.gaps_ms.append((moments_s[-1] - last_s[message.key]) * 1000)
+                last_s[message.key] = moments_s[-1]
             await gateways[message.key].take(message)
         for gateway in gateways.values():
             await gateway.close()
