@@ -163,7 +163,7 @@ class RouteMachine:
             case Step.NOTE_OPENED, io.StageOpened(stage=stage, contract=contract):
                 self._note_opened(attempt, stage, contract, now_s)
             case Step.NOTE_LATE, io.NodeQuiet(stage=stage):
-                attempt.health.note(stage, StageState.LATE)
+                attempt.health.note_absent(stage)
             case Step.RETRY, _:
                 self._retry(trouble_of(given, attempt.terms.n_stages), now_s)
             case Step.FAIL, _:
@@ -245,7 +245,8 @@ class RouteMachine:
                 trouble = Trouble(FailureCode.STAGE_LOST, f"{what} did not answer while the route was opened.", stage)
                 self._act_on(trouble, now_s)
             case RouteState.PREFILL | RouteState.DECODE, Attempt():
-                stage = attempt.health.silent_longest()
+                owing = 0 if self.state is RouteState.PREFILL else attempt.terms.tail
+                stage = attempt.health.most_silent(owing)
                 message = f"No stage has done anything in time; stage {stage} has been silent for the longest."
                 self._act_on(Trouble(FailureCode.STEP_TIMEOUT, message, stage), now_s)
             case _:

@@ -21,6 +21,7 @@ class StageBook:
         self._late_s = late_s
         self._heard_at_s = [now_s] * n_stages
         self._states = [StageState.OK] * n_stages
+        self._absent: set[int] = set()
         self._changes: list[StageHealthChanged] = []
 
     def changes(self) -> list[StageHealthChanged]:
@@ -33,12 +34,18 @@ class StageBook:
         for stage in stages:
             if 0 <= stage < len(self._states):
                 self._heard_at_s[stage] = now_s
+                self._absent.discard(stage)
                 self._set(stage, StageState.OK)
 
     def note(self, stage: int, state: StageState) -> None:
         """Something else tells the state of a stage."""
         if 0 <= stage < len(self._states):
             self._set(stage, state)
+
+    def note_absent(self, stage: int) -> None:
+        """The stage's node has left the site; its session may live on, until it is heard or a deadline passes."""
+        self.note(stage, StageState.LATE)
+        self._absent.add(stage)
 
     def tick(self, now_s: float) -> None:
         """Call those late that have not been heard of."""
@@ -55,9 +62,17 @@ class StageBook:
         ]
         return min(waits, default=None)
 
-    def silent_longest(self) -> int:
-        """The stage that has not been heard of for the longest; the earlier one of equals."""
-        return min(range(len(self._heard_at_s)), key=self._heard_at_s.__getitem__)
+    def most_silent(self, owing: int) -> int:
+        """Whom a silence is laid to: a stage whose node has left, else the one unheard for the longest.
+
+        Args:
+            owing: the stage that owes the next word; the one of equals. A token was everybody's work, so that after
+                one all are equal, though only the tail speaks to the Gateway.
+        """
+        return min(
+            range(len(self._heard_at_s)),
+            key=lambda stage: (stage not in self._absent, self._heard_at_s[stage], stage != owing, stage),
+        )
 
     def _set(self, stage: int, state: StageState) -> None:
         if self._states[stage] not in {state, StageState.LOST}:

@@ -319,6 +319,24 @@ def test_silence_ends_the_route_and_names_the_most_silent_stage() -> None:
     assert len(driven.closes) == 1
 
 
+@pytest.mark.parametrize(
+    ("state", "gone", "blamed"),
+    [
+        (RouteState.PREFILL, None, 0),  # nobody was heard: the head owes an ack
+        (RouteState.DECODE, None, 1),  # the last token was everybody's: the tail owes the next
+        (RouteState.PREFILL, 1, 1),
+        (RouteState.DECODE, 0, 0),
+    ],
+)
+def test_silence_is_laid_to_who_left_or_owes_the_next_word(state: RouteState, gone: int | None, blamed: int) -> None:
+    driven = driven_to(state)
+    driven.wait(5.0)
+    if gone is not None:
+        driven.give(io.NodeQuiet(1, gone))
+    driven.wait(60.0)
+    assert failure(driven) == ("step_timeout", blamed)
+
+
 def test_the_gateway_s_deadline_passes_after_the_stages_own() -> None:
     driven = Driven()
     driven.plan()
