@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from tests.e2e.answers import a_chat, a_long_chat
 from tests.e2e.conftest import NODES
+from tests.e2e.processes import until
 from tests.e2e.stack import COMPLETION_MICROS, RunningNode, Stack
 from tracker_site.routes.deadlines import RouteDeadlines
 
 pytestmark = [pytest.mark.e2e, pytest.mark.native]
 
+AT_ONCE = 8
 LOST_DEADLINE_S = 1.0
 STEP_DEADLINE_S = RouteDeadlines().step_min_s  # FakeEngine's steps take microseconds, so the least one holds
 FREED_DEADLINE_S = 1.0
@@ -89,4 +94,48 @@ def test_a_lost_stage_is_named_in_time_and_leaves_nothing(
     bring_back(stack, lost)
     afterwards = stack.client.post(a_chat(model, max_tokens=4))
     assert afterwards.status_code == 200, afterwards.text
+    stack.until_idle()
+
+
+@pytest.mark.parametrize("model", list(NODES))
+def test_a_crowd_that_loses_its_tail_hears_of_it_at_once(stack: Stack, model: str) -> None:
+    """All sessions of a stage fail together; one more than a user may have is refused before that."""
+    running = threading.Barrier(AT_ONCE + 1, timeout=10)
+
+    def hear(number: int) -> tuple[dict[str, Any] | None, float]:
+        with stack.client.stream(a_long_chat(model, f"question {number}")) as stream:
+            stream.read_deltas(5)
+            running.wait()
+            stream.read_to_end()
+        return stream.error, time.monotonic()
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        hearing = [threads.submit(hear, number) for number in range(AT_ONCE)]
+        running.wait()
+        one_more = stack.client.post(a_chat(model))
+        struck_s = time.monotonic()
+        kill_worker(stack.nodes[NODES[model][1]])
+        heard = [future.result(timeout=10) for future in hearing]
+    latest_s = max(at_s for _, at_s in heard) - struck_s
+    named = [(error["code"], error["stage"]) for error, _ in heard if error is not None]
+    print(f"{model}: {len(named)} sessions heard of the lost tail within {latest_s * 1000:.0f} ms: {set(named)}")
+    assert (one_more.status_code, one_more.json()["error"]["code"]) == (429, "too_many_generations")
+    assert [stage for _, stage in named] == [1] * AT_ONCE
+    assert latest_s <= LOST_DEADLINE_S
+    stack.nodes[NODES[model][1]].next_ready()
+    assert stack.client.post(a_chat(model, max_tokens=4)).status_code == 200
+    stack.until_idle()
+    stack.assert_settled()
+
+
+@pytest.mark.parametrize("model", list(NODES))
+def test_a_whole_answer_that_loses_its_head_is_an_error_with_its_status(stack: Stack, model: str) -> None:
+    head = NODES[model][0]
+    with ThreadPoolExecutor(1) as threads:
+        asking = threads.submit(stack.client.post, a_long_chat(model))
+        until(lambda: set(stack.busy_nodes(NODES[model])) == set(NODES[model]), "the answer is on its way")
+        kill_worker(stack.nodes[head])
+        answer = asking.result(timeout=10)
+    assert (answer.status_code, answer.json()["error"]["stage"]) == (503, 0)
+    stack.nodes[head].next_ready()
     stack.until_idle()
