@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 import grpc.aio
@@ -19,15 +19,18 @@ from meshnet.v1 import worker_pb2, worker_pb2_grpc
 from node_app.refusal import WORKER_LOST, WORKER_TIMEOUT, StageRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Sequence
     from pathlib import Path
 
     from meshnet.v1 import session_pb2
+
+Read = TypeVar("Read")
 
 # A batch holds everything that one engine step gave, each message 512 KiB at most.
 RECEIVE_MAX_BYTES = 64 * 1024 * 1024
 
 CALL_TIMEOUT_S = 5.0
+SILENCE_SLICES = 4
 
 # The worker's details read "code: message"; the code is one of docs/wire.md or of the artifact reader.
 _DETAILS = re.compile(r"(?P<code>[a-z][a-z0-9_]{1,47}): (?P<message>.*)", re.DOTALL)
@@ -78,6 +81,25 @@ def worker_error(error: grpc.aio.AioRpcError) -> WorkerError:
     if match:
         return WorkerError(match["code"], "Worker refused", match["message"])
     return WorkerError(f"worker_{status.name.lower()}", "Worker refused", details)
+
+
+async def _awake(reading: Awaitable[Read], silence_s: float) -> Read:
+    """Await a read for `silence_s` at most, counted in slices.
+
+    An agent that was itself stopped finds one slice gone when it goes on, not the worker's whole silence, and so does
+    not take its own absence for the worker's.
+
+    Raises:
+        TimeoutError: nothing came.
+    """
+    task = asyncio.ensure_future(reading)
+    try:
+        for _ in range(SILENCE_SLICES):
+            if (await asyncio.wait({task}, timeout=silence_s / SILENCE_SLICES))[0]:
+                return await task
+        raise TimeoutError
+    finally:
+        task.cancel()
 
 
 class Bridge:
@@ -198,8 +220,7 @@ class WorkerClient:
         call = self._stub.WatchStatus(worker_pb2.WatchStatusRequest(interval_ms=interval_ms))
         try:
             while True:
-                async with asyncio.timeout(silence_timeout_s):
-                    status = await call.read()
+                status = await _awake(call.read(), silence_timeout_s)
                 if not isinstance(status, worker_pb2.StatusReply):
                     return
                 yield status

@@ -139,3 +139,15 @@ def test_a_whole_answer_that_loses_its_head_is_an_error_with_its_status(stack: S
     assert (answer.status_code, answer.json()["error"]["stage"]) == (503, 0)
     stack.nodes[head].next_ready()
     stack.until_idle()
+
+
+def test_an_agent_that_was_frozen_comes_back_with_the_worker_it_had(stack: Stack) -> None:
+    """Its own absence is not the worker's: what is loaded stays loaded."""
+    node = stack.nodes[NODES["relay"][1]]
+    worker_pid = node.worker_pid
+    os.kill(node.program.pid, signal.SIGSTOP)
+    until(lambda: stack.metrics()["shards"] == len(stack.nodes) - 1, "the site has missed it")
+    os.kill(node.program.pid, signal.SIGCONT)
+    node.next_ready()
+    assert node.worker_pid == worker_pid
+    assert stack.client.post(a_chat("relay", max_tokens=4)).status_code == 200
