@@ -17,6 +17,11 @@ if(EXISTS "${MESHNET_PREFIX}/usr")
     endif()
   endforeach()
   target_link_options(meshnet_dependencies INTERFACE "-Wl,--disable-new-dtags")
+  # Headers that differ by architecture (OpenSSL's configuration) lie in a folder that only the system's own is searched.
+  if(EXISTS "${MESHNET_PREFIX}/usr/include/${CMAKE_LIBRARY_ARCHITECTURE}")
+    target_include_directories(meshnet_dependencies SYSTEM INTERFACE
+      "${MESHNET_PREFIX}/usr/include/${CMAKE_LIBRARY_ARCHITECTURE}")
+  endif()
   list(JOIN prefix_folders ":" MESHNET_PREFIX_LIBRARY_PATH)
 endif()
 
