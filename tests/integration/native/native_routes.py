@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.v1 import session_pb2, worker_pb2
-from tests.simulators.bridged_route import CALL_TIMEOUT_S, BridgedRoute, Filter
+from tests.simulators.bridged_route import CALL_TIMEOUT_S, BridgedRoute, BridgedWorker, Filter
 from tests.simulators.fake_shards import N_LAYERS, load_request
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import RouteTerms, spec_for
@@ -80,3 +81,15 @@ async def native_route(
         route = await stack.enter_async_context(BridgedRoute(paths) if keep is None else BridgedRoute(paths, keep=keep))
         await route.load([load_request(begin, end, **load) for begin, end in pairwise(bounds)])
         yield NativeRoute(route, programs)
+
+
+async def until_free(*workers: BridgedWorker) -> None:
+    """Come back once no cell of these workers is reserved: a close travels behind what a test has just seen.
+
+    Raises:
+        TimeoutError: one of them keeps its cells.
+    """
+    async with asyncio.timeout(CALL_TIMEOUT_S):
+        for worker in workers:
+            while (await worker.status()).kv_cells_reserved:  # noqa: ASYNC110 - each turn is a call, not a spin
+                await asyncio.sleep(0.01)

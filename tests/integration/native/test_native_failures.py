@@ -17,7 +17,7 @@ from meshnet.failure_codes import FailureCode
 from meshnet.frame import Ack, Close, Codec, DType, EdgeMessage, Frame, Phase, SessionGone, Tensor, write_frame
 from meshnet.ids import Address, Edge, SessionKey
 from meshnet.v1 import session_pb2, worker_pb2
-from tests.integration.native.native_routes import WORKER, native_route
+from tests.integration.native.native_routes import WORKER, native_route, until_free
 from tests.simulators.bridged_route import BridgedWorker
 from tests.simulators.fake_shards import KEY, WIDTH, load_request, open_all, terms
 from tests.simulators.plain_gateway import PlainGateway
@@ -190,6 +190,7 @@ async def test_the_gateways_silence_stops_the_tail_at_the_window(tmp_path: Path)
         silent = PlainGateway(running.route, given, acknowledges=False)
         await silent.send_prompt()
         failure = await silent.until_failure()
+        await until_free(running.route.workers[1])
         status = await running.route.workers[1].status()
     assert len(silent.answer.tokens) == given.token_window
     assert (failure.code, failure.stage) == (FailureCode.GATEWAY_LOST, 1)

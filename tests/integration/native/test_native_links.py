@@ -18,7 +18,7 @@ from meshnet.frame import Frame, Phase, write_frame
 from meshnet.ids import SessionKey
 from meshnet.v1 import link_pb2, session_pb2, worker_pb2
 from tests.integration.native.hostile_peer import PeerCertificate, dialled, hello
-from tests.integration.native.native_routes import NativeRoute, native_route
+from tests.integration.native.native_routes import NativeRoute, native_route, until_free
 from tests.integration.native.test_native_failures import rows
 from tests.simulators.bridged_route import CALL_TIMEOUT_S
 from tests.simulators.fake_shards import KEY, open_all, terms
@@ -214,10 +214,7 @@ async def test_a_killed_stage_is_told_at_once(tmp_path: Path, killed: int) -> No
         started_s = time.monotonic()
         failure = await gateway.until_failure()
         elapsed_s = time.monotonic() - started_s
-        async with asyncio.timeout(CALL_TIMEOUT_S):
-            for stage, worker in enumerate(running.route.workers):
-                while stage != killed and (await worker.status()).kv_cells_reserved:  # noqa: ASYNC110
-                    await asyncio.sleep(0)
+        await until_free(*(worker for stage, worker in enumerate(running.route.workers) if stage != killed))
     print(json.dumps({"killed": killed, "told_after_s": round(elapsed_s, 3)}))
     assert (failure.code, failure.stage) == (FailureCode.STAGE_LOST, killed)
     assert elapsed_s < KILLED_WITHIN_S

@@ -14,7 +14,7 @@ from meshnet.fake import END_TOKEN_ID
 from meshnet.frame import FinishReason, parse_frame
 from meshnet.ids import SessionKey
 from meshnet.sampling import SamplingTerms
-from tests.integration.native.native_routes import NativeRoute, native_route
+from tests.integration.native.native_routes import NativeRoute, native_route, until_free
 from tests.simulators.fake_shards import N_LAYERS, WIDTH, open_all, terms
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import RouteTerms
@@ -186,9 +186,6 @@ async def test_close_frees_every_stage(tmp_path: Path) -> None:
         await gateway.generate()
         await gateway.close()
         await gateway.close()
-        async with asyncio.timeout(10):
-            for worker in running.route.workers:
-                while (await worker.status()).kv_cells_reserved:  # noqa: ASYNC110 - each turn is a call, not a spin
-                    await asyncio.sleep(0)
+        await until_free(*running.route.workers)
         replies = await running.route.open(terms())
     assert [reply.code for reply in replies] == ["old_epoch"] * 2

@@ -22,7 +22,7 @@ import pytest
 from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from meshnet.v1 import worker_pb2
-from tests.integration.native.native_routes import WORKER
+from tests.integration.native.native_routes import WORKER, until_free
 from tests.simulators.bridged_route import BridgedRoute
 from tests.simulators.fake_shards import N_LAYERS, load_request, terms
 from tests.simulators.plain_gateway import Answer, PlainGateway
@@ -108,8 +108,8 @@ async def test_a_killed_worker_leaves_the_turn_to_the_other(tmp_path: Path) -> N
         assert len((await serving).tokens) == TOKENS
         dying.cancel()
         await asyncio.gather(dying, return_exceptions=True)
-        status = await living.route.workers[0].status()
-    assert (len(status.sessions), status.kv_cells_reserved) == (0, 0)
+        await until_free(*living.route.workers)
+        assert not (await living.route.workers[0].status()).sessions
 
 
 async def test_a_stopped_worker_does_not_hold_up_the_other(tmp_path: Path) -> None:
