@@ -187,20 +187,30 @@ class NodeMessage(_message.Message):
     def __init__(self, hello: _Optional[_Union[ControlHello, _Mapping]] = ..., report: _Optional[_Union[NodeReport, _Mapping]] = ..., opened: _Optional[_Union[StageOpened, _Mapping]] = ..., refused: _Optional[_Union[StageRefused, _Mapping]] = ..., ended: _Optional[_Union[StageEnded, _Mapping]] = ...) -> None: ...
 
 class SiteMessage(_message.Message):
-    __slots__ = ("challenge", "welcome", "open", "close", "refusal", "stored")
+    __slots__ = ("challenge", "welcome", "open", "close", "refusal", "stored", "notice")
     CHALLENGE_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     STORED_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
     challenge: ControlChallenge
     welcome: ControlWelcome
     open: OpenStage
     close: CloseStage
     refusal: ControlRefusal
     stored: ReportStored
-    def __init__(self, challenge: _Optional[_Union[ControlChallenge, _Mapping]] = ..., welcome: _Optional[_Union[ControlWelcome, _Mapping]] = ..., open: _Optional[_Union[OpenStage, _Mapping]] = ..., close: _Optional[_Union[CloseStage, _Mapping]] = ..., refusal: _Optional[_Union[ControlRefusal, _Mapping]] = ..., stored: _Optional[_Union[ReportStored, _Mapping]] = ...) -> None: ...
+    notice: SiteNotice
+    def __init__(self, challenge: _Optional[_Union[ControlChallenge, _Mapping]] = ..., welcome: _Optional[_Union[ControlWelcome, _Mapping]] = ..., open: _Optional[_Union[OpenStage, _Mapping]] = ..., close: _Optional[_Union[CloseStage, _Mapping]] = ..., refusal: _Optional[_Union[ControlRefusal, _Mapping]] = ..., stored: _Optional[_Union[ReportStored, _Mapping]] = ..., notice: _Optional[_Union[SiteNotice, _Mapping]] = ...) -> None: ...
+
+class SiteNotice(_message.Message):
+    __slots__ = ("code", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class ControlRefusal(_message.Message):
     __slots__ = ("code", "message")

@@ -36,7 +36,7 @@ class TensorSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dtype: _Optional[_Union[_frame_pb2.DType, str]] = ..., elements_per_row: _Optional[int] = ...) -> None: ...
 
 class ExactClass(_message.Message):
-    __slots__ = ("pin", "backend", "repack", "flash_attention", "kv_type_k", "kv_type_v", "ubatch", "cpu_features")
+    __slots__ = ("pin", "backend", "repack", "flash_attention", "kv_type_k", "kv_type_v", "ubatch", "cpu_features", "threads")
     PIN_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     REPACK_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class ExactClass(_message.Message):
     KV_TYPE_V_FIELD_NUMBER: _ClassVar[int]
     UBATCH_FIELD_NUMBER: _ClassVar[int]
     CPU_FEATURES_FIELD_NUMBER: _ClassVar[int]
+    THREADS_FIELD_NUMBER: _ClassVar[int]
     pin: str
     backend: str
     repack: bool
@@ -53,7 +54,8 @@ class ExactClass(_message.Message):
     kv_type_v: str
     ubatch: int
     cpu_features: str
-    def __init__(self, pin: _Optional[str] = ..., backend: _Optional[str] = ..., repack: _Optional[bool] = ..., flash_attention: _Optional[bool] = ..., kv_type_k: _Optional[str] = ..., kv_type_v: _Optional[str] = ..., ubatch: _Optional[int] = ..., cpu_features: _Optional[str] = ...) -> None: ...
+    threads: int
+    def __init__(self, pin: _Optional[str] = ..., backend: _Optional[str] = ..., repack: _Optional[bool] = ..., flash_attention: _Optional[bool] = ..., kv_type_k: _Optional[str] = ..., kv_type_v: _Optional[str] = ..., ubatch: _Optional[int] = ..., cpu_features: _Optional[str] = ..., threads: _Optional[int] = ...) -> None: ...
 
 class BoundaryContract(_message.Message):
     __slots__ = ("layers", "n_layers", "architecture", "inputs", "outputs", "needs_token_ids", "vocab_size", "context_length", "contract_digest", "exact_class")
