@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 from conversation import Answer, stream
 from display import Display, make_display
 from processes import DemoError, Family
-from stack import MODEL_NAME, Paths, RunningSite, Stack
+from stack import MODEL_NAME, Paths, RunningSite, ServingNode, Stack
 
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "Why is the sky blue? Answer in two sentences."
@@ -91,9 +92,9 @@ def watch(family: Family) -> None:
     raise DemoError(f"{fallen.name} ended by itself{fallen.last_words()}")
 
 
-def report(answer: Answer, nodes: list[dict[str, Any]], paths: Paths) -> dict[str, Any]:
+def report(answer: Answer, nodes: Sequence[ServingNode], paths: Paths) -> dict[str, Any]:
     """The fields of the last line that are known while the stack runs."""
-    workers = {ready["name"]: ready["worker_pid"] for ready in nodes}
+    workers = {node.name: node.worker_pid for node in nodes}
     stages = [
         {"worker_pid": workers[row.node], "layers": [row.layer_begin, row.layer_end], "carrier": row.carrier}
         for row in answer.stages

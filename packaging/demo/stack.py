@@ -76,6 +76,15 @@ class RunningSite:
     credentials: Credentials
 
 
+@dataclass(frozen=True)
+class ServingNode:
+    """A node that serves, as its ready line names it."""
+
+    name: str
+    layers: str
+    worker_pid: int
+
+
 class Stack:
     """Starts the site, then the nodes. The family ends them."""
 
@@ -121,8 +130,8 @@ class Stack:
 
     def start_nodes(
         self, site: RunningSite, ranges: Sequence[tuple[int, int] | None], options: Sequence[str] = ()
-    ) -> list[dict[str, Any]]:
-        """Start one node a range (None: the whole model) and wait until all serve; their ready lines.
+    ) -> list[ServingNode]:
+        """Start one node a range (None: the whole model) and wait until all serve.
 
         Args:
             site: where they enrol.
@@ -140,7 +149,8 @@ class Stack:
             if layers is not None:
                 command += ["--layers", f"{layers[0]}:{layers[1]}"]
             children.append(self._family.start(name, command))
-        readies = [child.ready_line(NODE_DEADLINE_S) for child in children]
-        for child, ready in zip(children, readies, strict=True):
-            self._step(f"node: {child.name} serves layers {ready['layers']}")
-        return readies
+        lines = [child.ready_line(NODE_DEADLINE_S) for child in children]
+        nodes = [ServingNode(line["name"], line["layers"], line["worker_pid"]) for line in lines]
+        for node in nodes:
+            self._step(f"node: {node.name} serves layers {node.layers}")
+        return nodes
