@@ -2,7 +2,7 @@
 
 Invariants: listens on 127.0.0.1 only; who may use it is decided in `local_http.py`; the address and the token are in
 `local_api.json` of the state directory (0600) while the agent runs. Never shows prompts, completions, keys or tokens of
-the site. Requests have a deadline and there are few at a time.
+the site; neither does the log, whose last lines it gives. Requests have a deadline and there are few at a time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import secrets
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self
 
+from node_app.local_address import AgentAddress, remove_address, write_address
 from node_app.local_http import HEAD_LIMIT_BYTES, HttpError, authorise, parse_head, write_response
 from node_app.plan import condition
-from node_app.state_files import write_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from node_app.agent import Agent
     from node_app.artifacts.model_file import ModelFile
     from node_app.local_http import Request
+    from node_app.logs import RecentLines
 
 logger = logging.getLogger(__name__)
 
-ADDRESS_FILE: Final = "local_api.json"
 REQUEST_TIMEOUT_S: Final = 5.0
 CONNECTIONS_MAX: Final = 16
 TOKEN_BYTES: Final = 32
@@ -38,10 +38,11 @@ TOKEN_BYTES: Final = 32
 class LocalApi:
     """Serves while the context lasts. One event loop, that of the agent."""
 
-    def __init__(self, agent: Agent, model: ModelFile, state_dir: Path) -> None:
+    def __init__(self, agent: Agent, model: ModelFile, state_dir: Path, recent: RecentLines) -> None:
         self._agent = agent
         self._model = model
-        self._address_path = state_dir / ADDRESS_FILE
+        self._state_dir = state_dir
+        self._recent = recent
         self._token = secrets.token_urlsafe(TOKEN_BYTES)
         self._server: asyncio.Server | None = None
         self._port = 0
@@ -50,14 +51,13 @@ class LocalApi:
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=HEAD_LIMIT_BYTES)
         self._port = self._server.sockets[0].getsockname()[1]
-        address = {"url": f"http://127.0.0.1:{self._port}", "token": self._token, "pid": os.getpid()}
-        write_private(self._address_path, json.dumps(address).encode())
+        write_address(self._state_dir, AgentAddress(f"http://127.0.0.1:{self._port}", self._token, os.getpid()))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._address_path.unlink(missing_ok=True)
+        remove_address(self._state_dir)
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
@@ -92,6 +92,8 @@ class LocalApi:
         match request.method, request.path:
             case "GET", "/status":
                 return self._status()
+            case "GET", "/log":
+                return {"lines": self._recent.tail()}
             case "POST", "/pause":
                 self._agent.pause(is_paused=True)
             case "POST", "/resume":

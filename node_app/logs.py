@@ -1,7 +1,7 @@
 """Log lines of the node: for people, or one JSON object a line.
 
 Invariants: to stderr, stdout belongs to the ready line; what is logged are ids, codes and figures, never prompts,
-completions, activations, keys or tokens.
+completions, activations, keys or tokens. The last lines are kept, within bounds, for whoever looks at the agent.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import deque
 from typing import Final
 
 LIBRARIES_AT_WARNING: Final = ("websockets", "urllib3", "asyncio")
+
+# What is kept of the log in memory: 100 KiB at most.
+RECENT_LINES_MAX: Final = 200
+RECENT_LINE_LENGTH_MAX: Final = 500
 
 
 class JsonFormatter(logging.Formatter):
@@ -30,12 +35,40 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(fields, ensure_ascii=False)
 
 
-def configure_logging(*, as_json: bool) -> None:
-    """Set up the root logger, once, at the composition root."""
+class RecentLines(logging.Handler):
+    """The last log lines of this process, as people read them. Safe from any thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: deque[str] = deque(maxlen=RECENT_LINES_MAX)
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record's lines; the oldest go."""
+        try:
+            lines = self.format(record).splitlines()
+        except Exception:  # noqa: BLE001 - as every handler of logging: a wrong record must not end its caller
+            self.handleError(record)
+        else:
+            self._lines.extend(line[:RECENT_LINE_LENGTH_MAX] for line in lines)
+
+    def tail(self) -> list[str]:
+        """Return the lines kept, oldest first."""
+        self.acquire()
+        try:
+            return list(self._lines)
+        finally:
+            self.release()
+
+
+def configure_logging(*, as_json: bool) -> RecentLines:
+    """Set up the root logger, once, at the composition root; return what keeps the last lines."""
     handler = logging.StreamHandler()
     handler.setFormatter(
         JsonFormatter() if as_json else logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     )
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    recent = RecentLines()
+    logging.basicConfig(level=logging.INFO, handlers=[handler, recent], force=True)
     for library in LIBRARIES_AT_WARNING:
         logging.getLogger(library).setLevel(logging.WARNING)
+    return recent

@@ -35,6 +35,8 @@ from node_app.worker_life import WorkerLife
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from node_app.logs import RecentLines
+
 EXIT_FAILED: Final = 1
 EXIT_WRONG: Final = 2
 
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         return _fail(error, EXIT_WRONG)
     except MeshnetError as error:
         return _fail(error, EXIT_WRONG)
-    configure_logging(as_json=settings.json_log)
+    recent = configure_logging(as_json=settings.json_log)
     try:
         with hold_directory(settings.state_dir):
             command = WorkerCommand(
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
                 link_listen=choose_listen_address(settings),
                 allow_probe=settings.allow_probe,
             )
-            return asyncio.run(run_node(settings, model, command, HealthLimits()))
+            return asyncio.run(run_node(settings, model, command, recent))
     except MeshnetError as error:
         return _fail(error, EXIT_FAILED)
 
@@ -69,11 +71,11 @@ def _fail(error: MeshnetError, status: int) -> int:
     return status
 
 
-async def run_node(settings: NodeSettings, model: ModelFile, command: WorkerCommand, health: HealthLimits) -> int:
+async def run_node(settings: NodeSettings, model: ModelFile, command: WorkerCommand, recent: RecentLines) -> int:
     """Build the agent and its loopback status endpoint, run them, and return the exit status."""
     wishes = Wishes(settings.threads, settings.context_length, settings.max_sessions)
     life = WorkerLife(
-        WorkerSupervisor(command, health), model, wishes, detect_hardware(), DigestCache(settings.state_dir)
+        WorkerSupervisor(command, HealthLimits()), model, wishes, detect_hardware(), DigestCache(settings.state_dir)
     )
     ready = ReadyLine(str(model.layers), sys.stdout, once=settings.once_ready_line)
     parts = AgentParts(settings, IdentityStore(settings.state_dir), life, random.random, ready.observe)
@@ -81,7 +83,7 @@ async def run_node(settings: NodeSettings, model: ModelFile, command: WorkerComm
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, agent.quit)
-    async with LocalApi(agent, model, settings.state_dir):
+    async with LocalApi(agent, model, settings.state_dir, recent):
         reason = await agent.run()
     if reason:
         sys.stderr.write(f"meshnet node: {reason}\n")

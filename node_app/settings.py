@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-import platformdirs
-
 from meshnet.errors import MeshnetError
+from node_app.state_directory import choose_state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -226,7 +225,6 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         raise SettingsError(str(error)) from error
     values = _Values(parsed, environment)
     values.required("site")
-    default_state_dir = Path(platformdirs.user_state_dir("meshnet", appauthor=False)) / "node"
     return NodeSettings(
         site_url=values.parsed("site", parse_site_url) or "",
         token=values.text("token"),
@@ -235,7 +233,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         threads=values.parsed("threads", _number(1, THREADS_MAX)),
         carrier=values.parsed("carrier", parse_carrier) or Carrier.AUTO,
         name=values.parsed("name", parse_name) or platform.node() or "node",
-        state_dir=values.path("state_dir") or default_state_dir,
+        state_dir=choose_state_dir(parsed.state_dir, environment),
         worker_path=values.path("worker"),
         link_listen=values.parsed("link_listen", parse_listen_address),
         context_length=values.parsed("context", _number(16, CONTEXT_LENGTH_MAX)),

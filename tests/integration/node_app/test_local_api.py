@@ -60,6 +60,9 @@ async def test_the_tray_sees_pauses_resumes_and_quits(tmp_path: Path, fake_model
         assert (status["layer_begin"], status["layer_end"], status["n_layers"]) == (0, 4, 4)
         assert (status["name"], status["node_id"], status["model"]) == ("attic", node_id, "fake.gguf")
         assert (status["worker_pid"], status["sessions"]) == (ready["worker_pid"], 0)
+        lines = (await tray.ask("GET", "/log")).json()["lines"]
+        assert any("layers 0:4 loaded" in line for line in lines)
+        assert not any(tray.token in line or GOOD_TOKEN in line for line in lines)
 
         await site.wait_for_state(node_id, "serving")
         running = Generation(site, member, node_id, max_tokens=400)

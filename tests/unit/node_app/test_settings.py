@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from node_app.settings import Carrier, LayerSpan, SettingsError, parse_settings
+from node_app.state_directory import choose_state_dir
 
 REQUIRED = ["--site", "http://127.0.0.1:8000/", "--gguf", "model.gguf"]
 
@@ -84,3 +85,12 @@ def test_a_wrong_value_is_one_line_that_names_it(arguments: list[str], said: str
         parse_settings(arguments, {})
     assert said in caught.value.message
     assert "\n" not in caught.value.message
+
+
+def test_the_state_directory_is_asked_for_or_named_by_the_environment_or_the_usual_one() -> None:
+    environment = {"MESHNET_STATE_DIR": "/from/environment"}
+    assert choose_state_dir("/asked", environment) == Path("/asked")
+    assert choose_state_dir(None, environment) == choose_state_dir("", environment) == Path("/from/environment")
+    assert choose_state_dir(None, {}).parts[-2:] == ("meshnet", "node")
+    assert choose_state_dir("~/state", {}) == Path.home() / "state"
+    assert parse_settings(REQUIRED, environment).state_dir == Path("/from/environment")

@@ -1,10 +1,8 @@
-"""The small parts: rates, threads beside the loop, loops that end together, log lines, the peers' address."""
+"""The small parts: rates, threads beside the loop, loops that end together, the peers' address."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import threading
 
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from node_app.blocking import run_blocking
 from node_app.data import data_url
 from node_app.link import control_url
-from node_app.logs import JsonFormatter
 from node_app.meter import RollingRate
 from node_app.racing import race
 from node_app.reach import choose_listen_address
@@ -66,14 +63,6 @@ async def test_the_first_to_end_ends_the_others() -> None:
     with pytest.raises(ValueError, match="the first"):
         await race(forever("a"), fail(), forever("b"))
     assert sorted(ended) == ["a", "b"]
-
-
-def test_a_log_line_is_one_json_object() -> None:
-    record = logging.LogRecord("node_app.x", logging.INFO, __file__, 1, "two\nlines %d", (2,), None)
-    line = JsonFormatter().format(record)
-    assert "\n" not in line
-    fields = json.loads(line)
-    assert (fields["level"], fields["logger"], fields["message"]) == ("info", "node_app.x", "two\nlines 2")
 
 
 @pytest.mark.parametrize(
