@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
+REDIS_READ_TIMEOUT_S = 20
 FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
 
 
@@ -93,4 +94,16 @@ def postgresql_database(name: str, url: str) -> dict[str, object]:
         "PORT": port,
         "CONN_MAX_AGE": 0,
         "OPTIONS": {"pool": {"min_size": 2, "max_size": 16, "timeout": 10}},
+    }
+
+
+def redis_channel_layer(url: str) -> dict[str, object]:
+    """The channel layer that several site processes share.
+
+    Receiving blocks in Redis for 5 s at a time; the client's own limit on a read, 5 s by default, must be longer, or
+    each quiet control connection ends with an error.
+    """
+    return {
+        "BACKEND": "channels_redis.core.RedisChannelLayer",
+        "CONFIG": {"hosts": [{"address": url, "socket_timeout": REDIS_READ_TIMEOUT_S}]},
     }

@@ -89,9 +89,7 @@ _redis_url = environment.text("MESHNET_REDIS_URL")
 CHANNEL_LAYERS: dict[str, dict[str, object]]
 CACHES: dict[str, dict[str, object]]
 if _redis_url:
-    CHANNEL_LAYERS = {
-        "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [_redis_url]}},
-    }
+    CHANNEL_LAYERS = {"default": environment.redis_channel_layer(_redis_url)}
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": _redis_url}}
 else:
     CHANNEL_LAYERS = {
