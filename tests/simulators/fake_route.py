@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING
 from meshnet.constants import TOKEN_ACK_WINDOW
 from meshnet.errors import RouteError
 from meshnet.fake import DEFAULT_WIDTH, FakeSequence, FakeShard, logits_of
+from meshnet.generation.progress import PrefillAdvanced, TokenReceived
+from meshnet.generation.prompt_feed import CHUNK_ROWS
 from meshnet.openai.events import FinishReason
 from meshnet.openai.telemetry import Residence
 from meshnet.sampling import SamplingTerms, sample, top_log_probabilities
 from meshnet.sampling import log_probability as log_probability_of
-from tracker_site.routes.request import PrefillAdvanced, RouteStage, TokenReceived
+from tracker_site.routes.request import RouteStage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from tracker_site.routes.request import RouteEvent, RouteRequest
-
-CHUNK_ROWS = 128
+    from meshnet.generation.progress import RouteEvent
+    from tracker_site.routes.request import RouteRequest
 
 
 class StageLostError(RouteError):

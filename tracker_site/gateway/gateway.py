@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import RouteError
 from meshnet.openai.errors import SERVER_ERROR, RequestError
+from meshnet.openai.http_refusals import unknown_model
 from meshnet.openai.specification import Face, TextPrompt
 from meshnet.vocab import VocabularyError
 from tracker_site.gateway.admission import Admission, admit
@@ -114,8 +115,7 @@ class Gateway:
         """
         model = await self.models.find(name)
         if model is None:
-            message = "The requested model does not exist; GET /v1/models lists those that do."
-            raise RequestError("model_not_found", message, status=404, param="model")
+            raise unknown_model()
         return model
 
     def _launch(self, generation: Generation) -> None:

@@ -12,6 +12,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from meshnet.errors import MeshnetError, RouteError
+from meshnet.generation.telemetry_board import TelemetryBoard
+from meshnet.generation.telemetry_pulse import TelemetryPulse
 from meshnet.openai.events import Failed, Finished, FinishReason, TelemetryUpdate, Usage
 from meshnet.openai.telemetry import Failure, Phase, Telemetry
 from tracker_site.gateway.hold import Hold
@@ -20,8 +22,6 @@ from tracker_site.gateway.records import Record
 from tracker_site.gateway.route_reader import RouteReader
 from tracker_site.gateway.route_visit import RouteVisit
 from tracker_site.gateway.settlement import Bill, Counts, Ending, settle_bill
-from tracker_site.gateway.telemetry_board import TelemetryBoard
-from tracker_site.gateway.telemetry_pulse import TelemetryPulse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from meshnet.constants import TOKEN_ACK_WINDOW
+from meshnet.generation.fitting import CHAT_TOKENS_DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Limits:
     generation_s: float = 1800.0
     close_s: float = 1.0
     settle_s: float = 30.0
-    max_tokens_default: int = 2048
+    max_tokens_default: int = CHAT_TOKENS_DEFAULT
     generations_per_user: int = 8
     generations: int = 256
     queued_tokens: int = 2 * TOKEN_ACK_WINDOW

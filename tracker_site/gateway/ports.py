@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import AsyncIterator, Sequence
 
+    from meshnet.generation.progress import RouteEvent
     from tracker_site.billing.pricing import Prices, Share
-    from tracker_site.routes.request import RouteEvent, RouteRequest, RouteStage
+    from tracker_site.routes.request import RouteRequest, RouteStage
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,12 @@ it is parsed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from meshnet.openai.errors import RequestError
+from meshnet.openai.http_refusals import BODY_MAX_BYTES, JSON_TYPE, not_json, too_large
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
-
-# Twice the prompt's own limit: JSON may escape every other character.
-BODY_MAX_BYTES: Final = 4 * 1024 * 1024
 
 
 def read_json_body(request: HttpRequest) -> bytes:
@@ -23,12 +20,10 @@ def read_json_body(request: HttpRequest) -> bytes:
     Raises:
         RequestError: 415, it is not declared as JSON; 413, it is too large.
     """
-    if request.content_type != "application/json":
-        message = "Send the request as 'Content-Type: application/json'."
-        raise RequestError("unsupported_media_type", message, status=415)
+    if request.content_type != JSON_TYPE:
+        raise not_json()
     declared = request.headers.get("Content-Length", "")
     body = b"" if declared.isdigit() and int(declared) > BODY_MAX_BYTES else request.read(BODY_MAX_BYTES + 1)
     if len(body) > BODY_MAX_BYTES or (not body and declared not in ("", "0")):
-        message = f"The request is too large; at most {BODY_MAX_BYTES} bytes are taken."
-        raise RequestError("request_too_large", message, status=413)
+        raise too_large()
     return body

@@ -1,32 +1,29 @@
 """From a route's events to text for the client: the inside of a generation, without money or clients' connections.
 
-Invariants: the gateway believes no token that cannot be: indices are consecutive, ids are of the vocabulary, at most
-`max_tokens` come, log probabilities are numbers. After the finish nothing is read. Source: docs/wire.md, Finish.
+Invariants: after the finish nothing is read; every wait for the route has a deadline. Source: docs/wire.md, Finish.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from typing import TYPE_CHECKING
 
-from meshnet.errors import ProtocolError, RouteError
-from meshnet.openai.completion_text import CompletionText
-from meshnet.openai.events import Alternative, FinishReason, GeneratedToken, TextDelta
+from meshnet.errors import RouteError
+from meshnet.generation.answer_text import AnswerTerms, AnswerText
+from meshnet.generation.progress import PrefillAdvanced, StageHealthChanged, TokenReceived
 from meshnet.openai.telemetry import Phase
 from tracker_site.gateway.outlet import Delivery
-from tracker_site.routes.request import PrefillAdvanced, StageHealthChanged, TokenReceived
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from meshnet.vocab import Vocabulary
+    from meshnet.generation.progress import RouteEvent
+    from meshnet.generation.telemetry_board import TelemetryBoard
+    from meshnet.openai.events import FinishReason
     from tracker_site.gateway.admission import Admission
     from tracker_site.gateway.limits import Limits
     from tracker_site.gateway.outlet import Outlet
     from tracker_site.gateway.ports import OpenRoute
-    from tracker_site.gateway.telemetry_board import TelemetryBoard
-    from tracker_site.routes.request import RouteEvent
 
 
 class RouteReader:
@@ -36,13 +33,17 @@ class RouteReader:
         self, admission: Admission, stops: tuple[str, ...], board: TelemetryBoard, outlet: Outlet,
         clock_s: Callable[[], float],
     ) -> None:  # fmt: skip
-        self._request = admission.request
-        self._vocabulary: Vocabulary = admission.vocabulary
-        self._text = CompletionText(stops, with_tokens=admission.request.sampling.logprobs)
+        request = admission.request
+        terms = AnswerTerms(request.max_tokens, stops, with_tokens=request.sampling.logprobs)
+        self._answer = AnswerText(terms, admission.vocabulary)
         self._board = board
         self._outlet = outlet
         self._clock_s = clock_s
-        self.tokens = 0
+
+    @property
+    def tokens(self) -> int:
+        """Received so far."""
+        return self._answer.tokens
 
     async def read(self, route: OpenRoute, limits: Limits) -> FinishReason:
         """Deliver everything up to the finish; return why it ended.
@@ -59,7 +60,7 @@ class RouteReader:
 
     def flush(self) -> None:
         """Deliver text that was held back; no more comes."""
-        self._outlet.put_rest(Delivery(self._text.finish(), self.tokens))
+        self._outlet.put_rest(Delivery(self._answer.rest(), self.tokens))
 
     async def _next(self, events: AsyncIterator[RouteEvent], limits: Limits) -> RouteEvent:
         is_decoding = self._board.phase is Phase.DECODE
@@ -86,42 +87,10 @@ class RouteReader:
         return None
 
     def _take_token(self, event: TokenReceived, now_s: float) -> FinishReason | None:
-        self._check(event)
-        self.tokens += 1
+        delta, finish = self._answer.take(event)
         self._board.count_token(event.residence, now_s)
-        is_end = event.finish is FinishReason.STOP
-        delta = TextDelta("") if is_end else self._text.push(self._generated_token(event))
         # Also without text: a token that only holds text back has to be acknowledged in its turn.
         self._outlet.put(Delivery(delta, self.tokens))
-        if self._text.is_stopped:
-            return FinishReason.STOP
-        if event.finish is not None:
+        if finish is not None and not self._answer.is_stopped:
             self.flush()
-        return event.finish
-
-    def _generated_token(self, event: TokenReceived) -> GeneratedToken:
-        piece = self._vocabulary.piece
-        return GeneratedToken(
-            token_id=event.token_id,
-            piece=piece(event.token_id),
-            logprob=event.logprob,
-            alternatives=tuple(
-                Alternative(token_id, piece(token_id), logprob) for token_id, logprob in event.top_logprobs
-            ),
-        )
-
-    def _check(self, event: TokenReceived) -> None:
-        if event.index != self.tokens:
-            raise _impossible("sequence_gap", f"The tail sent token {event.index} where {self.tokens} was due.")
-        if self.tokens >= self._request.max_tokens:
-            raise _impossible("wrong_position", f"The tail sent more than {self._request.max_tokens} tokens.")
-        ids = [event.token_id, *(token_id for token_id, _logprob in event.top_logprobs)]
-        if not all(0 <= token_id < self._request.vocabulary_size for token_id in ids):
-            raise _impossible("bad_token_id", "The tail sent a token id that is not of the vocabulary.")
-        logprobs = [event.logprob or 0.0, *(logprob for _token_id, logprob in event.top_logprobs)]
-        if any(math.isnan(logprob) or logprob == math.inf for logprob in logprobs):
-            raise _impossible("not_finite", "The tail sent a log probability that is not a number.")
-
-
-def _impossible(code: str, message: str) -> ProtocolError:
-    return ProtocolError(code, "Impossible token", message)
+        return finish

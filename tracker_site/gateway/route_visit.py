@@ -16,11 +16,11 @@ from meshnet.openai.telemetry import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from meshnet.generation.telemetry_board import TelemetryBoard
     from meshnet.openai.events import FinishReason
     from tracker_site.gateway.parts import Parts
     from tracker_site.gateway.ports import OpenRoute
     from tracker_site.gateway.route_reader import RouteReader
-    from tracker_site.gateway.telemetry_board import TelemetryBoard
     from tracker_site.routes.request import RouteRequest, RouteStage
 
 logger = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from meshnet.openai.specification import ChatPrompt, TextPrompt
-from meshnet.vocab import RenderContext, Vocabulary, open_vocabulary
+from meshnet.vocab import RenderContext, Vocabulary, open_vocabulary, tokenise_prompt
 
 if TYPE_CHECKING:
     from meshnet.openai.specification import Prompt
@@ -78,9 +77,5 @@ def _open(model: ServedModel) -> Vocabulary:
 
 
 def _tokenise(vocabulary: Vocabulary, prompt: Prompt) -> tuple[int, ...]:
-    if isinstance(prompt, ChatPrompt):
-        context = RenderContext(now=datetime.now().astimezone(), nonce=secrets.token_hex(16))
-        return tuple(vocabulary.tokenise_chat(prompt.messages, context))
-    if isinstance(prompt, TextPrompt):
-        return tuple(vocabulary.tokenise_text(prompt.text))
-    return prompt.token_ids
+    context = RenderContext(now=datetime.now().astimezone(), nonce=secrets.token_hex(16))
+    return tokenise_prompt(vocabulary, prompt, context)

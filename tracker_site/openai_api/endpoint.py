@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 from django.views.decorators.csrf import csrf_exempt
 
 from meshnet.errors import MeshnetError
+from meshnet.openai import http_refusals
 from meshnet.openai.errors import RequestError
 from tracker_site.accounts.authentication import authenticate_key_async, bearer_secret
 from tracker_site.gateway.ports import Caller
@@ -71,12 +72,10 @@ async def authenticate(request: HttpRequest) -> Caller:
 @csrf_exempt
 async def unknown_url(request: HttpRequest) -> HttpResponseBase:
     """404 for everything else under `/v1`."""
-    message = f"Unknown request URL: {request.method} {request.path[:200]}."
-    return error_reply(RequestError("unknown_url", message, status=404))
+    return error_reply(http_refusals.unknown_url(request.method or "", request.path))
 
 
 def _wrong_method(methods: tuple[str, ...]) -> HttpResponseBase:
-    message = f"Not allowed here; use {' or '.join(methods)}."
-    response = error_reply(RequestError("method_not_allowed", message, status=405))
+    response = error_reply(http_refusals.wrong_method(methods))
     response["Allow"] = ", ".join(methods)
     return response

@@ -30,11 +30,12 @@ from tracker_site.routes.transitions import RouteState
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
+    from meshnet.generation.progress import RouteEvent
     from meshnet.ids import SessionKey
     from meshnet.member_events import MemberEvent
     from tracker_site.nodes.control import StageNews
     from tracker_site.routes.machine_io import RouteAction, RouteInput
-    from tracker_site.routes.request import RouteEvent, RouteRequest
+    from tracker_site.routes.request import RouteRequest
     from tracker_site.routes.route_parts import RouteParts
     from tracker_site.routes.terms import RouteTerms
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, MAX_MESSAGE_BYTES, TOKEN_ACK_WINDOW
 from meshnet.frame.frames import MAX_TENSOR_BYTES
+from meshnet.generation.prompt_feed import CHUNK_ROWS, PREFILL_WINDOW_FRAMES
 from meshnet.ids import Edge
 from meshnet.session import Window
 from tracker_site.routes.offers import Hop, hop_between
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
 
     from tracker_site.routes.offers import Offer
 
-# Prompt rows in one frame: few enough that chunks overlap on the stages, and a part of every engine's ubatch.
-CHUNK_ROWS: Final = 128
-# Chunks in flight on one edge: one being computed, one waiting, one on its way, so that no stage idles for an ack.
-PREFILL_WINDOW_FRAMES: Final = 3
 # A seam whose width the node did not report: the widest known (deepseek4, 4 streams of 7168 f32).
 UNKNOWN_SEAM_BYTES_PER_ROW: Final = 4 * 7168 * 4
 # Beside its rows a message holds 160 + 24 x stages bytes at most, a chunk's token ids, and what the relay counts for

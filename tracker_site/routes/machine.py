@@ -24,11 +24,12 @@ from tracker_site.routes.transitions import TERMINAL, TRANSITIONS, Happening, Ro
 if TYPE_CHECKING:
     from meshnet.errors import RouteError
     from meshnet.frame import EdgeMessage
+    from meshnet.generation.progress import RouteEvent, TokenReceived
     from meshnet.v1 import session_pb2
     from tracker_site.routes.deadlines import RouteDeadlines
     from tracker_site.routes.machine_io import RouteAction, RouteInput
     from tracker_site.routes.planner import RoutePlan
-    from tracker_site.routes.request import RouteEvent, RouteRequest, TokenReceived
+    from tracker_site.routes.request import RouteRequest
     from tracker_site.routes.terms import RouteTerms
 
 # Plans that may fail while they are opened before the request does.

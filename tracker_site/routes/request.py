@@ -1,20 +1,17 @@
-"""What a route is asked for, what its reader gets, and how it fails.
+"""What a route is asked for, what it consists of, and how it fails.
 
-Invariant: frozen values; prompt tokens never appear in a `repr`. Token events have been checked: consecutive, in the
-vocabulary, within the limits.
+Invariant: frozen values; prompt tokens never appear in a `repr`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from meshnet.errors import RouteError
 
 if TYPE_CHECKING:
-    from meshnet.openai.events import FinishReason
     from meshnet.openai.specification import SamplingSpec
-    from meshnet.openai.telemetry import Residence, StageState
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +53,6 @@ class RouteStage:
     layer_end: int
     carrier: str
     seam_bytes_per_token: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TokenReceived:
-    """One committed token; `top_logprobs` are (token id, natural log probability), `residence` is by stage."""
-
-    index: int
-    token_id: int
-    logprob: float | None = None
-    top_logprobs: tuple[tuple[int, float], ...] = ()
-    finish: FinishReason | None = None
-    residence: tuple[tuple[int, Residence], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PrefillAdvanced:
-    """Prompt positions that the whole route has computed."""
-
-    done: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class StageHealthChanged:
-    """What is known of a stage."""
-
-    stage: int
-    state: StageState
-
-
-RouteEvent: TypeAlias = TokenReceived | PrefillAdvanced | StageHealthChanged
 
 
 class RouteFailedError(RouteError):

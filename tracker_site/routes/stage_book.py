@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from meshnet.generation.progress import StageHealthChanged
 from meshnet.openai.telemetry import StageState
-from tracker_site.routes.request import StageHealthChanged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import GATEWAY_STAGE, TOKEN_ACK_WINDOW
+from meshnet.generation.prompt_feed import CHUNK_ROWS
+from meshnet.generation.sampling_message import sampling_message
 from meshnet.tickets import EdgePermit, Ticket
 from meshnet.v1 import control_pb2, session_pb2
-from tracker_site.routes.edges import CHUNK_ROWS, MESSAGE_OVERHEAD_BYTES, UNKNOWN_SEAM_BYTES_PER_ROW, plan_edges
+from tracker_site.routes.edges import MESSAGE_OVERHEAD_BYTES, UNKNOWN_SEAM_BYTES_PER_ROW, plan_edges
 from tracker_site.routes.offers import Hop
 
 if TYPE_CHECKING:
     from meshnet.ids import SessionKey
-    from meshnet.openai.specification import SamplingSpec
     from tracker_site.routes.deadlines import RouteDeadlines
     from tracker_site.routes.edges import RouteEdge
     from tracker_site.routes.planner import RoutePlan
@@ -97,7 +98,7 @@ def _session_spec(terms: RouteTerms, stage: int) -> session_pb2.SessionSpec:
         exact=request.is_exact,
     )
     if stage == terms.tail:
-        spec.sampling.CopyFrom(_sampling(request.sampling))
+        spec.sampling.CopyFrom(sampling_message(request.sampling))
         spec.end_tokens.extend(request.end_tokens)
     return spec
 
@@ -118,23 +119,6 @@ def _edge_spec(terms: RouteTerms, one: RouteEdge, stage: int) -> session_pb2.Edg
         spec.peer_address = peer.link_address if spec.dial else ""
         spec.peer_fingerprint = peer.link_fingerprint
     return spec
-
-
-def _sampling(sampling: SamplingSpec) -> session_pb2.Sampling:
-    if sampling.seed is None:
-        raise ValueError("the gateway draws the seed before a route is asked for")
-    return session_pb2.Sampling(
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        min_p=sampling.min_p,
-        seed=sampling.seed,
-        presence_penalty=sampling.presence_penalty,
-        frequency_penalty=sampling.frequency_penalty,
-        logit_bias=dict(sampling.logit_bias),
-        logprobs=sampling.logprobs,
-        top_logprobs=sampling.top_logprobs,
-    )
 
 
 @dataclass(frozen=True, slots=True)

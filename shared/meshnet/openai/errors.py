@@ -70,6 +70,7 @@ STATUS_BY_CODE: Final[dict[str, tuple[int, str]]] = {
     "prompt_too_large": (400, INVALID_REQUEST),
     "template_refused": (400, INVALID_REQUEST),
     "template_missing": (400, INVALID_REQUEST),
+    "llama_missing": (503, SERVER_ERROR),
     "step_timeout": (504, SERVER_ERROR),
     "idle": (504, SERVER_ERROR),
     "routing_timeout": (504, SERVER_ERROR),

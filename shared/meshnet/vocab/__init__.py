@@ -7,6 +7,7 @@ busy for milliseconds and may be made from any thread, several at once: event lo
 
 from meshnet.vocab.byte_vocabulary import ByteVocabulary
 from meshnet.vocab.opening import FAKE_ARCHITECTURE, open_vocabulary
+from meshnet.vocab.prompt import tokenise_prompt
 from meshnet.vocab.vocabulary import PROMPT_BYTES_MAX, IncrementalDecoder, RenderContext, Vocabulary, VocabularyError
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "Vocabulary",
     "VocabularyError",
     "open_vocabulary",
+    "tokenise_prompt",
 ]

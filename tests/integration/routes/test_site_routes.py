@@ -14,6 +14,7 @@ import pytest
 
 from meshnet.errors import RouteError
 from meshnet.fake import DEFAULT_WIDTH, END_TOKEN_ID, VOCAB_SIZE, FakeSequence, FakeShard, logits_of
+from meshnet.generation.progress import PrefillAdvanced, TokenReceived
 from meshnet.keys import SigningKey
 from meshnet.openai.events import FinishReason
 from meshnet.openai.specification import SamplingSpec
@@ -24,7 +25,7 @@ from tests.simulators.faults import Faults
 from tracker_site.nodes.control import StageNews
 from tracker_site.routes.deadlines import RouteDeadlines
 from tracker_site.routes.relay_link import RelayLink
-from tracker_site.routes.request import PrefillAdvanced, RouteFailedError, RouteRequest, TokenReceived
+from tracker_site.routes.request import RouteFailedError, RouteRequest
 from tracker_site.routes.route_parts import RouteParts
 from tracker_site.routes.site_routes import SiteRoutes
 

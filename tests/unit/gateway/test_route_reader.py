@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from meshnet.errors import ProtocolError
+from meshnet.generation.progress import StageHealthChanged, TokenReceived
+from meshnet.generation.telemetry_board import TelemetryBoard
 from meshnet.openai.telemetry import StageState
 from meshnet.vocab import ByteVocabulary
 from tests.unit.gateway.stand_ins import MODEL, chat
@@ -15,13 +17,12 @@ from tracker_site.gateway.admission import admit
 from tracker_site.gateway.limits import LIMITS
 from tracker_site.gateway.outlet import Outlet
 from tracker_site.gateway.route_reader import RouteReader
-from tracker_site.gateway.telemetry_board import TelemetryBoard
-from tracker_site.routes.request import StageHealthChanged, TokenReceived
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tracker_site.routes.request import RouteEvent, RouteStage
+    from meshnet.generation.progress import RouteEvent
+    from tracker_site.routes.request import RouteStage
 
 
 class Recited:

@@ -8,6 +8,7 @@ import pytest
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.frame import Codec, DType, Frame, Phase, StageResidence, Tensor, fragment_frame, serialise_frame
+from meshnet.generation.prompt_feed import CHUNK_ROWS, PREFILL_WINDOW_FRAMES
 from meshnet.ids import Edge, SessionKey
 from meshnet.keys import SigningKey
 from meshnet.packets import Packet, PacketKind
@@ -15,8 +16,6 @@ from meshnet.tickets import sign_ticket, verify_ticket
 from meshnet.v1 import session_pb2
 from tests.unit.routes.route_kit import DEADLINES, END_TOKEN, SESSION, WIDTH, a_request, an_offer
 from tracker_site.routes.edges import (
-    CHUNK_ROWS,
-    PREFILL_WINDOW_FRAMES,
     UNKNOWN_SEAM_BYTES_PER_ROW,
     carrier_name,
     plan_edges,

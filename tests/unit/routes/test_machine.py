@@ -23,6 +23,7 @@ from meshnet.frame import (
     TokenEvent,
     TokenLogprob,
 )
+from meshnet.generation.progress import PrefillAdvanced, StageHealthChanged, TokenReceived
 from meshnet.ids import Edge
 from meshnet.openai.events import FinishReason as ReaderFinish
 from meshnet.openai.telemetry import StageState
@@ -43,7 +44,7 @@ from tests.unit.routes.route_kit import (
 from tracker_site.routes import machine_io as io
 from tracker_site.routes.machine import MAX_ATTEMPTS
 from tracker_site.routes.no_route import NoRouteError, NoRouteReason
-from tracker_site.routes.request import PrefillAdvanced, RouteFailedError, StageHealthChanged, TokenReceived
+from tracker_site.routes.request import RouteFailedError
 from tracker_site.routes.transitions import TERMINAL, TRANSITIONS, Happening, RouteState, Step
 
 NO_ROUTE = NoRouteError(NoRouteReason.MISSING_LAYERS, "Nobody serves layer 3.")

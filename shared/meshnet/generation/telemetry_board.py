@@ -7,14 +7,12 @@ every change that a reader may want to see at once.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from meshnet.openai.telemetry import Failure, Phase, Residence, StageHealth, StageState, StageTelemetry, Telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from tracker_site.routes.request import RouteStage
 
 RATE_WINDOW_S: Final = 2.0
 # Over shorter times the figure would be noise: tokens may arrive in bursts.
@@ -23,10 +21,34 @@ RATE_SPAN_MIN_S: Final = 0.2
 _ORDER: Final = list(Phase)
 
 
+class ShownStage(Protocol):
+    """One stage of an open route, as far as it is shown."""
+
+    @property
+    def node_name(self) -> str:
+        """The node's name for people."""
+
+    @property
+    def layer_begin(self) -> int:
+        """First layer that it computes."""
+
+    @property
+    def layer_end(self) -> int:
+        """First layer that it does not."""
+
+    @property
+    def carrier(self) -> str:
+        """How its rows come in."""
+
+    @property
+    def seam_bytes_per_token(self) -> int:
+        """Raw bytes that it hands to the next stage."""
+
+
 class _StageBoard:
     """What is known of one stage."""
 
-    def __init__(self, stage: RouteStage, now_s: float) -> None:
+    def __init__(self, stage: ShownStage, now_s: float) -> None:
         self.stage = stage
         self.state = StageState.OK
         self.seen_s = now_s
@@ -94,7 +116,7 @@ class TelemetryBoard:
         """The prompt's length is known."""
         self._prefill_total = prompt_tokens
 
-    def set_stages(self, stages: Sequence[RouteStage], now_s: float) -> None:
+    def set_stages(self, stages: Sequence[ShownStage], now_s: float) -> None:
         """The route is open."""
         self._stages = [_StageBoard(stage, now_s) for stage in stages]
         self.version += 1

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from meshnet.generation.telemetry_board import TelemetryBoard
     from meshnet.openai.telemetry import Phase
-    from tracker_site.gateway.telemetry_board import TelemetryBoard
 
 CHANGE_INTERVAL_S: Final = 0.1
 STEADY_INTERVAL_S: Final = 0.5

@@ -6,16 +6,21 @@ last row. Source: docs/wire.md, Frames and Credits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.frame import Frame, Phase
 from meshnet.session import SendingEdge, Window
-from tracker_site.routes.edges import CHUNK_ROWS, PREFILL_WINDOW_FRAMES
 
 if TYPE_CHECKING:
     from meshnet.frame import Ack
     from meshnet.ids import SessionKey
+
+
+# Prompt rows in one frame: few enough that chunks overlap on the stages, and a part of every engine's ubatch.
+CHUNK_ROWS: Final = 128
+# Chunks in flight on one edge: one being computed, one waiting, one on its way, so that no stage idles for an ack.
+PREFILL_WINDOW_FRAMES: Final = 3
 
 
 class PromptFeed:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from meshnet.generation.telemetry_board import TelemetryBoard
+from meshnet.generation.telemetry_pulse import TelemetryPulse
 from meshnet.openai.telemetry import Failure, Phase, Residence, StageState
 from tests.simulators.fake_route import stages_of
-from tracker_site.gateway.telemetry_board import TelemetryBoard
-from tracker_site.gateway.telemetry_pulse import TelemetryPulse
 
 
 def board() -> TelemetryBoard:

@@ -1,4 +1,4 @@
-"""The Gateway's side of a generation's token events: checked in, acknowledged out.
+"""The reader's side of a generation's token events: checked in, acknowledged out.
 
 Invariants: pure; every event is checked by `TokenReceiver`; acknowledgements are cumulative, never of what the reader
 has not taken, and never later than the delay after it took it. Source: docs/wire.md, Credits.
@@ -13,14 +13,14 @@ from meshnet.constants import TOKEN_ACK_WINDOW
 from meshnet.failure_codes import FailureCode
 from meshnet.frame import Ack, MessageError
 from meshnet.frame import FinishReason as WireFinish
+from meshnet.generation.progress import TokenReceived
 from meshnet.openai.events import FinishReason
 from meshnet.openai.telemetry import Residence
-from meshnet.token_window import GenerationTerms, TokenReceiver
-from tracker_site.routes.request import TokenReceived
+from meshnet.token_window import TokenReceiver
 
 if TYPE_CHECKING:
     from meshnet.frame import TokenEvent
-    from tracker_site.routes.terms import RouteTerms
+    from meshnet.token_window import GenerationTerms
 
 # One acknowledgement for a quarter of the window: few messages, and the tail never waits for one that is on its way.
 _ACK_EVERY: Final = TOKEN_ACK_WINDOW // 4
@@ -28,22 +28,12 @@ _FINISHES: Final = {WireFinish.STOP: FinishReason.STOP, WireFinish.LENGTH: Finis
 
 
 class TokenBook:
-    """One generation's tokens. `context_length` is that of the opened tail."""
+    """One generation's tokens, none of them committed before; the terms are those of the opened tail."""
 
-    def __init__(self, terms: RouteTerms, context_length: int) -> None:
-        request = terms.request
-        self._receiver = TokenReceiver(
-            GenerationTerms(
-                prompt_tokens=len(request.prompt_tokens),
-                max_tokens=request.max_tokens,
-                end_tokens=frozenset(request.end_tokens),
-                vocab_size=request.vocabulary_size,
-                context_length=context_length,
-                token_window=TOKEN_ACK_WINDOW,
-            )
-        )
-        self._vocabulary_size = request.vocabulary_size
-        self._ack_delay_s = terms.deadlines.ack_delay_s
+    def __init__(self, terms: GenerationTerms, ack_delay_s: float) -> None:
+        self._receiver = TokenReceiver(terms)
+        self._vocabulary_size = terms.vocab_size
+        self._ack_delay_s = ack_delay_s
         self._taken = -1
         self._acknowledged = -1
         self._ack_due_s: float | None = None

@@ -1,0 +1,32 @@
+"""A request's sampling as its tail gets it. Source: session.proto."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meshnet.v1 import session_pb2
+
+if TYPE_CHECKING:
+    from meshnet.openai.specification import SamplingSpec
+
+
+def sampling_message(sampling: SamplingSpec) -> session_pb2.Sampling:
+    """Write a request's sampling for its tail.
+
+    Raises:
+        ValueError: no seed is set.
+    """
+    if sampling.seed is None:
+        raise ValueError("the gateway draws the seed before a route is asked for")
+    return session_pb2.Sampling(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        min_p=sampling.min_p,
+        seed=sampling.seed,
+        presence_penalty=sampling.presence_penalty,
+        frequency_penalty=sampling.frequency_penalty,
+        logit_bias=dict(sampling.logit_bias),
+        logprobs=sampling.logprobs,
+        top_logprobs=sampling.top_logprobs,
+    )
