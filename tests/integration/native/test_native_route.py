@@ -123,16 +123,6 @@ async def test_residence_and_logprobs_come_along(tmp_path: Path) -> None:
         assert event.top_logprobs[0].logprob >= event.logprob
 
 
-async def test_decode_frames_are_small(tmp_path: Path) -> None:
-    """Source: docs/wire.md, Frames: 160 + 24 x 2 bytes beside the row, here at any position up to 2,000."""
-    given = terms(prompt=(65,) * 1990, max_tokens=12)
-    async with native_route(tmp_path, [3]) as running:
-        await (await open_all(running.route, given)).generate()
-        sizes = [m.frame.ByteSize() for m in running.route.frames if m.frame.from_stage == 0 and m.frame.phase == 2]
-    assert len(sizes) == 11
-    assert max(sizes) <= WIDTH * 4 + 256
-
-
 @pytest.mark.parametrize("direct", [False, True], ids=["bridged", "direct"])
 async def test_eight_sessions_at_once_do_not_mix(tmp_path: Path, direct: bool) -> None:
     given = [
