@@ -66,6 +66,10 @@ def channel_layer() -> BaseChannelLayer:
     return layer
 
 
-async def new_channel(purpose: str) -> str:
-    """A channel that only this process can receive from."""
-    return cast("str", await channel_layer().new_channel(purpose))
+async def new_channel() -> str:
+    """A channel that only this process can receive from.
+
+    All have the layer's own prefix, as the consumers' have: over Redis a process receives for one prefix at a time,
+    and a second one would keep the others waiting for seconds.
+    """
+    return cast("str", await channel_layer().new_channel())

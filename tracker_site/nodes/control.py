@@ -72,7 +72,7 @@ class StageNews:
 
 async def new_reply_channel() -> str:
     """A channel of this process for `open_stage`'s reply_channel."""
-    return await new_channel("route")
+    return await new_channel()
 
 
 async def receive_news(reply_channel: str) -> StageNews:
@@ -101,7 +101,7 @@ async def open_stage(
     if not node_channel:
         raise StageError(FailureCode.STAGE_LOST, "the node is not connected", node_id, spec.stage)
     layer = channel_layer()
-    answer_channel = await new_channel("stage-answer")
+    answer_channel = await new_channel()
     message: OpenStageMessage = {
         "type": "open_stage",
         "open": request.SerializeToString(),
