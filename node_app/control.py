@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NONCE_BYTES = 32
 HEARTBEAT_MIN_MS = 100
 OUTGOING_MAX = 1024
+NOTICE_LENGTH_MAX = 300
 REFUSED_VERSION = "version_mismatch"
 
 
@@ -76,6 +77,14 @@ class StoredTold:
 
 
 @dataclass(frozen=True, slots=True)
+class NoticeTold:
+    """What the volunteer should know of this node at the site; both are empty once nothing is wrong any more."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class SiteRefused:
     """The site closes the connection and says why."""
 
@@ -83,7 +92,7 @@ class SiteRefused:
     message: str
 
 
-ControlEvent: TypeAlias = Welcomed | OpenAsked | CloseAsked | StoredTold | SiteRefused
+ControlEvent: TypeAlias = Welcomed | OpenAsked | CloseAsked | StoredTold | NoticeTold | SiteRefused
 
 
 class ControlMachine:
@@ -137,15 +146,15 @@ class ControlMachine:
             self._events.append(CloseAsked(key, message.close.reason))
         elif body == "stored" and self._phase is ControlPhase.OPEN:
             self._events.append(StoredTold(message.stored.report_id))
+        elif body == "notice" and self._phase is ControlPhase.OPEN:
+            notice = message.notice
+            self._events.append(NoticeTold(_one_line(notice.code, 64), _one_line(notice.message, NOTICE_LENGTH_MAX)))
         else:
             raise _broken(f"the site sent {body or 'nothing'} in phase {self._phase.name}")
 
     def _answer(self, challenge: control_pb2.ControlChallenge) -> None:
         if len(challenge.nonce) != NONCE_BYTES:
             raise _broken(f"a nonce of {len(challenge.nonce)} bytes")
-        if challenge.wire_version_max < WIRE_VERSION_MIN or challenge.wire_version_min > WIRE_VERSION:
-            self._refuse_version(challenge)
-            return
         hello = control_pb2.ControlHello(
             public_key=self._key.public_key,
             signature=self._key.sign(SignatureContext.CONTROL, challenge.nonce),
@@ -156,6 +165,9 @@ class ControlMachine:
         )
         self._phase = ControlPhase.AWAIT_WELCOME
         self._send(control_pb2.NodeMessage(hello=hello))
+        # After the hello, so that the site can say at this node why it is not there.
+        if challenge.wire_version_max < WIRE_VERSION_MIN or challenge.wire_version_min > WIRE_VERSION:
+            self._refuse_version(challenge)
 
     def _refuse_version(self, challenge: control_pb2.ControlChallenge) -> None:
         site = f"{challenge.wire_version_min} to {challenge.wire_version_max}"
@@ -211,6 +223,11 @@ def _parse(data: bytes) -> control_pb2.SiteMessage:
         return control_pb2.SiteMessage.FromString(data)
     except DecodeError as error:
         raise _broken("bytes that do not decode") from error
+
+
+def _one_line(words: str, length_max: int) -> str:
+    """Words of the site as they may be logged and shown."""
+    return "".join(one if one.isprintable() else " " for one in words[:length_max]).strip()
 
 
 def _broken(what: str) -> ProtocolError:

@@ -100,6 +100,14 @@ class ReportStored:
 
 
 @dataclass(frozen=True, slots=True)
+class NoticeChanged:
+    """The site says why it does not use this node, or (both empty) that nothing is wrong any more."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PauseAsked:
     """The volunteer pauses or resumes."""
 
@@ -120,5 +128,5 @@ class FatalFailure:
 
 WorkerEvent: TypeAlias = WorkerStarted | ShardLoaded | ShardMeasured | WorkerDown | WorkerGivenUp
 SiteEvent: TypeAlias = Enrolled | EnrolFailed | IdentityForgotten | ControlUp | ControlDown | DataChanged
-AgentEvent: TypeAlias = Reported | ReportStored | PauseAsked | QuitAsked | FatalFailure
+AgentEvent: TypeAlias = Reported | ReportStored | NoticeChanged | PauseAsked | QuitAsked | FatalFailure
 Event: TypeAlias = WorkerEvent | SiteEvent | AgentEvent | SessionsChanged

@@ -25,6 +25,7 @@ from node_app.control import (
     ControlEvent,
     ControlMachine,
     ControlPhase,
+    NoticeTold,
     OpenAsked,
     SiteRefused,
     StoredTold,
@@ -79,6 +80,9 @@ class ControlListener(Protocol):
 
     def on_report_stored(self, report_id: int) -> None:
         """The site plans with this report now."""
+
+    def on_notice(self, code: str, message: str) -> None:
+        """The site says why it does not use this node; empty once nothing is wrong any more."""
 
     def on_down(self, reason: str) -> None:
         """The connection is gone, or could not be made."""
@@ -187,6 +191,8 @@ class ControlLink:
                 self._listener.on_close(key, reason)
             case StoredTold(report_id):
                 self._listener.on_report_stored(report_id)
+            case NoticeTold(code, message):
+                self._listener.on_notice(code, message)
             case SiteRefused(code, message):
                 if code in FINAL_REFUSALS:
                     raise LinkRefusedError(code, "Refused by the site", message or code)

@@ -110,6 +110,8 @@ class LocalApi:
         return {
             "state": condition(state).name.lower(),
             "reason": state.worker.reason or state.fatal,
+            "notice_code": state.notice_code,
+            "notice": state.notice,
             "node_id": state.node_id,
             "name": self._agent.settings.name,
             "site_url": self._agent.settings.site_url,

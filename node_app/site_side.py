@@ -23,6 +23,7 @@ from node_app.events import (
     Event,
     FatalFailure,
     IdentityForgotten,
+    NoticeChanged,
     Reported,
     ReportStored,
 )
@@ -160,6 +161,14 @@ class SiteSide:
     def on_report_stored(self, report_id: int) -> None:
         """The site plans with the state of this revision now."""
         self._emit(ReportStored(report_id))
+
+    def on_notice(self, code: str, message: str) -> None:
+        """Log what the volunteer should know, and keep it for whoever asks."""
+        if code:
+            logger.warning("the site does not use this node: %s [%s]", message, code)
+        else:
+            logger.info("the site can use this node (again)")
+        self._emit(NoticeChanged(code, message))
 
     def on_down(self, reason: str) -> None:
         """The control connection is gone. Sessions go on: the site may come back and want them."""

@@ -20,6 +20,7 @@ from node_app.events import (
     Event,
     FatalFailure,
     IdentityForgotten,
+    NoticeChanged,
     PauseAsked,
     QuitAsked,
     Reported,
@@ -74,6 +75,8 @@ class AgentState:
         enrol_delay_s: wait before the next one.
         relay_url: of the data plane; empty until the site's first welcome.
         fatal: why the agent must end, for people; empty while it may go on.
+        notice_code: why the site does not use this node; empty while it does, or has not said.
+        notice: the same, for people.
         revision: of what the site should know;
         reported_revision: the newest that was sent to it over the present connection,
         stored_revision: the newest that it plans with.
@@ -88,6 +91,8 @@ class AgentState:
     relay_url: str = ""
     is_paused: bool = False
     is_quitting: bool = False
+    notice_code: str = ""
+    notice: str = ""
     fatal: str = ""
     revision: int = 1
     reported_revision: int = 0
@@ -95,7 +100,7 @@ class AgentState:
 
 
 # What the site is not told: its own doing, or nothing it could use.
-_PRIVATE_EVENTS = (Reported, ReportStored, EnrolFailed, ControlDown, QuitAsked)
+_PRIVATE_EVENTS = (Reported, ReportStored, NoticeChanged, EnrolFailed, ControlDown, QuitAsked)
 
 
 def apply(event: Event, state: AgentState) -> AgentState:
@@ -112,7 +117,7 @@ def apply(event: Event, state: AgentState) -> AgentState:
 
 def _changed(event: WorkerEvent | SiteEvent | AgentEvent, state: AgentState) -> AgentState:
     match event:
-        case Reported() | ReportStored():
+        case Reported() | ReportStored() | NoticeChanged():
             return _heard(event, state)
         case PauseAsked(is_paused):
             return replace(state, is_paused=is_paused)
@@ -146,7 +151,9 @@ def _advanced(worker: WorkerState, from_phase: WorkerPhase, to_phase: WorkerPhas
     return replace(worker, phase=to_phase) if worker.phase is from_phase else worker
 
 
-def _heard(event: Reported | ReportStored, state: AgentState) -> AgentState:
+def _heard(event: Reported | ReportStored | NoticeChanged, state: AgentState) -> AgentState:
+    if isinstance(event, NoticeChanged):
+        return replace(state, notice_code=event.code, notice=event.message)
     if isinstance(event, Reported):
         return replace(state, reported_revision=max(state.reported_revision, event.revision))
     return replace(state, stored_revision=max(state.stored_revision, event.revision))
@@ -162,7 +169,7 @@ def _site_changed(event: SiteEvent, state: AgentState) -> AgentState:
             return replace(state, node_id="", is_control_connected=False, relay_url="")
         case ControlUp(relay_url):
             # A new connection has heard nothing yet.
-            heard = replace(state, reported_revision=0, stored_revision=0)
+            heard = replace(state, reported_revision=0, stored_revision=0, notice_code="", notice="")
             return replace(heard, is_control_connected=True, relay_url=relay_url)
         case ControlDown():
             return replace(state, is_control_connected=False)

@@ -14,6 +14,8 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.utils import timezone
 
+from tracker_site.nodes.known_models import KnownModel
+
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$"
 
 
@@ -66,6 +68,13 @@ class Model(models.Model):
     def vocabulary_path(self) -> Path:
         """The vocabulary-only copy of the GGUF file."""
         return Path(settings.VOCABULARY_DIRECTORY) / self.vocabulary_file
+
+    @classmethod
+    def known(cls, artifact_digest: str) -> KnownModel | None:
+        """What the register of nodes compares a shard with; None where no model has this digest (hex)."""
+        found = cls.objects.filter(artifact_digest=artifact_digest)
+        row = found.values_list("name", "n_layers", "vocab_size", "is_listed").first()
+        return None if row is None else KnownModel(*row)
 
     @classmethod
     def listed(cls, name: str) -> Model | None:

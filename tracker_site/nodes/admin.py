@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 SHARD_FIELDS = (
-    "artifact_digest", "architecture", "layers", "contract_digest", "mismatch_reason", "context_length",
+    "artifact_digest", "architecture", "layers", "contract_digest", "problem", "context_length",
     "decode_ms_per_layer", "prefill_ms_per_layer", "tail_ms", "kv_cells", "session_count",
 )  # fmt: skip
 
@@ -104,7 +104,7 @@ class NodeAdmin(admin.ModelAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Node]:
         """Nodes with what their columns show."""
-        mismatched = Count("shards", filter=~Q(shards__mismatch_reason=""))
+        mismatched = Count("shards", filter=~Q(shards__problem_code=""))
         return Node.objects.annotate(mismatch_count=mismatched).prefetch_related("shards")
 
     @admin.display(description="state", ordering="state")

@@ -22,7 +22,16 @@ from meshnet.v1 import control_pb2
 from tracker_site import database
 from tracker_site.nodes import presence
 from tracker_site.nodes.channel_messages import channel_layer
-from tracker_site.nodes.control_events import Ended, Event, HelloProven, Opened, OpenFailed, OpenRequest, Reported
+from tracker_site.nodes.control_events import (
+    Ended,
+    Event,
+    HelloProven,
+    HelloUnusable,
+    Opened,
+    OpenFailed,
+    OpenRequest,
+    Reported,
+)
 from tracker_site.nodes.control_link import ControlLink, LinkTerms
 from tracker_site.nodes.open_stages import open_stages
 from tracker_site.nodes.refusals import ControlRefusalCode
@@ -37,6 +46,7 @@ if TYPE_CHECKING:
         StageAnswerMessage,
         StageNewsMessage,
     )
+    from tracker_site.nodes.notices import Notice
 
 logger = logging.getLogger(__name__)
 
@@ -134,6 +144,8 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         match event:
             case HelloProven():
                 await self._identify(event)
+            case HelloUnusable(public_key, software_version, reason):
+                await database.write(presence.note_unusable, public_key, software_version, reason)
             case Reported(report):
                 if self._reports is not None:
                     self._reports.offer(report)
@@ -164,12 +176,13 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         keep, lost = open_stages.reconcile(self.node_id, hello.open_sessions)
         for key, channel in lost.items():
             await _send(channel, _ended(self.node_id, key, None, FailureCode.STAGE_LOST, "the node lost the session"))
-        self._reports = ReportWriter(self.node_id, self.channel_name, self._confirm_report)
+        self._reports = ReportWriter(self.node_id, self.channel_name, self._on_stored)
         self.link.identified(self.node_id, sorted(keep, key=str), time.monotonic())
         logger.info("node %s (%s) connected, %d sessions kept", node.name, self.node_id, len(keep))
 
-    async def _confirm_report(self, report_id: int) -> None:
+    async def _on_stored(self, report_id: int, notice: Notice) -> None:
         self.link.report_stored(report_id)
+        self.link.tell(notice)
         await self._settle()
 
     async def _answer(self, request: OpenRequest, opened: bytes | None, code: str = "", message: str = "") -> None:

@@ -44,6 +44,15 @@ class HelloProven:
 
 
 @dataclass(frozen=True, slots=True)
+class HelloUnusable:
+    """The node holds this key, and no wire version is common; the refusal is on its way."""
+
+    public_key: bytes
+    software_version: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reported:
     """A report arrived."""
 
@@ -77,4 +86,4 @@ class Ended:
     message: str
 
 
-Event = HelloProven | Reported | Opened | OpenFailed | Ended
+Event = HelloProven | HelloUnusable | Reported | Opened | OpenFailed | Ended

@@ -19,7 +19,17 @@ from meshnet.constants import WIRE_VERSION, WIRE_VERSION_MIN
 from meshnet.failure_codes import FailureCode
 from meshnet.keys import SignatureContext, verify
 from meshnet.v1 import control_pb2
-from tracker_site.nodes.control_events import Ended, Event, HelloProven, Opened, OpenFailed, OpenRequest, Reported
+from tracker_site.nodes.control_events import (
+    Ended,
+    Event,
+    HelloProven,
+    HelloUnusable,
+    Opened,
+    OpenFailed,
+    OpenRequest,
+    Reported,
+)
+from tracker_site.nodes.notices import Notice
 from tracker_site.nodes.refusals import ControlError, ControlRefusalCode
 from tracker_site.nodes.reports import for_people, parse_report, parse_session, parse_session_refs
 
@@ -82,6 +92,7 @@ class ControlLink:
     # Requests nobody waits for any more; should the node open one all the same, it is closed again.
     _abandoned: dict[int, SessionKey] = field(default_factory=dict)
     _last_request_id: int = 0
+    _told: Notice = field(default_factory=Notice)
     _silence_deadline_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -160,9 +171,16 @@ class ControlLink:
         self._outgoing.append(control_pb2.SiteMessage(welcome=welcome))
 
     def report_stored(self, report_id: int) -> None:
-        """The report with this id is what the site plans with now."""
-        if self.state is State.OPEN:
+        """The report with this id is what the site plans with now; 0 wants no word."""
+        if self.state is State.OPEN and report_id:
             self._outgoing.append(control_pb2.SiteMessage(stored=control_pb2.ReportStored(report_id=report_id)))
+
+    def tell(self, notice: Notice) -> None:
+        """Tell the node what its volunteer should know; said once, until it changes."""
+        if self.state is State.OPEN and notice != self._told:
+            self._told = notice
+            told = control_pb2.SiteNotice(code=notice.code, message=notice.message)
+            self._outgoing.append(control_pb2.SiteMessage(notice=told))
 
     def refuse(self, code: ControlRefusalCode, message: str) -> None:
         """Say why, then close."""
@@ -219,14 +237,17 @@ class ControlLink:
                 self._events.append(Ended(key, ended.stage, for_people(ended.code, 64), for_people(ended.message)))
 
     def _receive_hello(self, hello: control_pb2.ControlHello) -> None:
-        if hello.wire_version_min > WIRE_VERSION or hello.wire_version_max < WIRE_VERSION_MIN:
-            spoken = f"the site speaks wire versions {WIRE_VERSION_MIN} to {WIRE_VERSION}"
-            raise ControlError(ControlRefusalCode.VERSION_MISMATCH, spoken)
         if not verify(hello.public_key, SignatureContext.CONTROL, self.terms.nonce, hello.signature):
             raise ControlError(ControlRefusalCode.BAD_SIGNATURE, "the signature does not fit the key and the challenge")
+        software_version = for_people(hello.software_version, 64)
+        if hello.wire_version_min > WIRE_VERSION or hello.wire_version_max < WIRE_VERSION_MIN:
+            node = f"{hello.wire_version_min} to {hello.wire_version_max}; update the older"
+            spoken = f"the site speaks wire versions {WIRE_VERSION_MIN} to {WIRE_VERSION}, the node {node}"
+            self._events.append(HelloUnusable(hello.public_key, software_version, spoken))
+            raise ControlError(ControlRefusalCode.VERSION_MISMATCH, spoken)
         sessions = parse_session_refs(hello.open_sessions)
         self.state = State.IDENTIFYING
-        self._events.append(HelloProven(hello.public_key, for_people(hello.software_version, 64), sessions))
+        self._events.append(HelloProven(hello.public_key, software_version, sessions))
 
     def _receive_opened(self, opened: control_pb2.StageOpened) -> None:
         pending = self._pending.pop(opened.request_id, None)

@@ -91,7 +91,9 @@ class LoadedShard(models.Model):
     needs_token_ids = models.BooleanField()
     seam_bytes_per_row = models.PositiveIntegerField(help_text="Raw bytes of all output tensors; 0 on the tail.")
     first_seen_at = models.DateTimeField(default=timezone.now)
-    mismatch_reason = models.CharField(max_length=REASON_CHARACTERS, blank=True)
+    # Why no route takes it, or not together with others; empty while all is well. See `notices`.
+    problem_code = models.CharField(max_length=64, blank=True)
+    problem = models.CharField(max_length=REASON_CHARACTERS, blank=True)
 
     decode_ms_per_layer = models.FloatField()
     prefill_ms_per_layer = models.FloatField()

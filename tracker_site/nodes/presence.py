@@ -13,10 +13,11 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from tracker_site.nodes.contracts import note_mismatches
 from tracker_site.nodes.models import REASON_CHARACTERS, LoadedShard, Node
+from tracker_site.nodes.shard_problems import note_problems, note_problems_of, notice_for
 
 if TYPE_CHECKING:
+    from tracker_site.nodes.notices import Notice
     from tracker_site.nodes.reports import Report, ShardFigures, ShardIdentity
 
 IDENTITY_FIELDS = ("node", "artifact_digest", "layer_begin", "layer_end")
@@ -62,7 +63,7 @@ def connect(public_key: bytes, channel_name: str, software_version: str) -> tupl
 
 
 @transaction.atomic
-def record_report(node_id: str, channel_name: str, report: Report, *, is_same_shards: bool) -> bool:
+def record_report(node_id: str, channel_name: str, report: Report, *, is_same_shards: bool) -> Notice | None:
     """Store a report and extend the lease.
 
     Args:
@@ -72,7 +73,8 @@ def record_report(node_id: str, channel_name: str, report: Report, *, is_same_sh
         is_same_shards: the identities equal those of this connection's last stored report.
 
     Returns:
-        False when the connection is no longer the node's; then nothing changed.
+        What the node should be told, the empty notice where all is well; None when the connection is no longer the
+        node's: then nothing changed.
     """
     now = timezone.now()
     changed = Node.objects.filter(pk=node_id, channel_name=channel_name).update(
@@ -86,7 +88,7 @@ def record_report(node_id: str, channel_name: str, report: Report, *, is_same_sh
         lease_expires_at=now + _lease(),
     )
     if not changed:
-        return False
+        return None
     if not is_same_shards:
         _drop_other_shards(node_id, report)
     LoadedShard.objects.bulk_create(
@@ -95,10 +97,13 @@ def record_report(node_id: str, channel_name: str, report: Report, *, is_same_sh
         unique_fields=IDENTITY_FIELDS,
         update_fields=_updated_fields(),
     )
-    if not is_same_shards:
+    notice = notice_for(node_id)
+    # What was wrong may have been mended since, in the catalogue or at other nodes.
+    if notice.code or not is_same_shards:
         for digest in {identity.artifact_digest for identity in report.identities}:
-            note_mismatches(digest.hex())
-    return True
+            note_problems(digest.hex())
+        notice = notice_for(node_id)
+    return notice
 
 
 @transaction.atomic
@@ -113,7 +118,7 @@ def disconnect(node_id: str, channel_name: str, reason: str) -> bool:
         last_seen_at=timezone.now(),
     )
     if changed:
-        _note_mismatches_of([node_id])
+        note_problems_of([node_id])
     return bool(changed)
 
 
@@ -125,8 +130,17 @@ def expire_leases() -> int:
     changed = overdue.update(
         state=Node.State.OFFLINE, reason="no report within the lease", channel_name="", data_connected=False
     )
-    _note_mismatches_of(node_ids)
+    note_problems_of(node_ids)
     return changed
+
+
+def note_unusable(public_key: bytes, software_version: str, reason: str) -> bool:
+    """Say at an enrolled node that is not connected why it was turned away; False where there is none."""
+    absent = Node.objects.filter(public_key=public_key.hex(), channel_name="")
+    changed = absent.update(
+        software_version=software_version, reason=reason[:REASON_CHARACTERS], last_seen_at=timezone.now()
+    )
+    return bool(changed)
 
 
 def forget_connections() -> int:
@@ -160,12 +174,6 @@ def _drop_other_shards(node_id: str, report: Report) -> None:
             shard.delete()
 
 
-def _note_mismatches_of(node_ids: list[str]) -> None:
-    shards = LoadedShard.objects.filter(node_id__in=node_ids)
-    for digest in shards.order_by().values_list("artifact_digest", flat=True).distinct():
-        note_mismatches(digest)
-
-
 def _shard_row(node_id: str, identity: ShardIdentity, figures: ShardFigures) -> LoadedShard:
     return LoadedShard(
         node_id=node_id,
@@ -191,5 +199,5 @@ def _shard_row(node_id: str, identity: ShardIdentity, figures: ShardFigures) -> 
 
 
 def _updated_fields() -> list[str]:
-    kept = {*IDENTITY_FIELDS, "id", "first_seen_at", "mismatch_reason"}
+    kept = {*IDENTITY_FIELDS, "id", "first_seen_at", "problem_code", "problem"}
     return [field.name for field in LoadedShard._meta.concrete_fields if field.name not in kept]  # noqa: SLF001

@@ -19,6 +19,7 @@ from tracker_site.nodes import presence
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from tracker_site.nodes.notices import Notice
     from tracker_site.nodes.reports import Report, ShardIdentity
 
 logger = logging.getLogger(__name__)
@@ -27,8 +28,8 @@ logger = logging.getLogger(__name__)
 class ReportWriter:
     """A slot for one report and the task that empties it."""
 
-    def __init__(self, node_id: str, channel_name: str, on_stored: Callable[[int], Awaitable[None]]) -> None:
-        """Args: on_stored: told the `report_id` of each report that is stored and wants to be confirmed."""
+    def __init__(self, node_id: str, channel_name: str, on_stored: Callable[[int, Notice], Awaitable[None]]) -> None:
+        """Args: on_stored: told the `report_id` of each report that is stored, and what is to be told to the node."""
         self._node_id = node_id
         self._channel_name = channel_name
         self._on_stored = on_stored
@@ -62,10 +63,9 @@ class ReportWriter:
 
     async def _write(self, report: Report) -> None:
         is_same = report.identities == self._stored
-        is_current = await database.write(
+        notice = await database.write(
             presence.record_report, self._node_id, self._channel_name, report, is_same_shards=is_same
         )
-        if is_current:
+        if notice is not None:
             self._stored = report.identities
-            if report.report_id:
-                await self._on_stored(report.report_id)
+            await self._on_stored(report.report_id, notice)

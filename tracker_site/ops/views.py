@@ -61,7 +61,7 @@ def _database_figures() -> dict[str, object]:
         "nodes_enrolled": Node.objects.count(),
         "nodes_present": dict(by_state),
         "shards": serving.count(),
-        "shards_mismatched": serving.exclude(mismatch_reason="").count(),
+        "shards_mismatched": serving.exclude(problem_code="").count(),
         "sessions": serving.aggregate(total=Sum("sessions"))["total"] or 0,
         "models_listed": Model.objects.filter(is_listed=True).count(),
         "holds_open": Hold.objects.filter(state=Hold.State.OPEN).count(),

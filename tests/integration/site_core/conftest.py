@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from meshnet.keys import SigningKey
-from tests.site.people import make_user
+from tests.site.people import make_model, make_user
 from tracker_site.nodes.models import Node
 from tracker_site.nodes.open_stages import open_stages
 
@@ -12,7 +12,8 @@ KEY = SigningKey.from_bytes(b"k" * 32)
 
 @pytest.fixture
 def node(transactional_db: None) -> Node:
-    """Alice's enrolled node."""
+    """Alice's enrolled node; the site has the model that it serves."""
+    make_model()
     return Node.objects.create(owner=make_user("alice"), name="attic", public_key=KEY.public_key.hex())
 
 

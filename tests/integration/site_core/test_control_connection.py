@@ -15,7 +15,9 @@ from meshnet.v1 import control_pb2
 from tests.integration.site_core.conftest import KEY
 from tests.integration.site_core.node_end import DEADLINE_S, NodeEnd, eventually
 from tests.site import wire
+from tests.site.people import make_model
 from tracker_site import database
+from tracker_site.catalog.models import Model
 from tracker_site.nodes import control, presence
 from tracker_site.nodes.control import StageError, StageNews
 from tracker_site.nodes.models import Node
@@ -74,6 +76,12 @@ async def close_session(node: Node, session: bytes = wire.SESSION) -> None:
 
 
 class TestPresence:
+    async def report(self, end: NodeEnd, report_id: int) -> None:
+        report = wire.report(wire.shard())
+        report.report_id = report_id
+        await end.send(report=report)
+        assert (await end.receive()).stored.report_id == report_id
+
     async def test_a_report_is_confirmed_once_it_can_be_planned_with(self, node: Node) -> None:
         async with NodeEnd(KEY) as end:
             await end.greet()
@@ -107,6 +115,30 @@ class TestPresence:
                 return [offer.sessions for offer in await live_shards_async(wire.ARTIFACT)] == [7]
 
             await eventually(newest_is_stored)
+
+    async def test_a_shard_of_no_model_is_told_so_once_and_told_again_when_it_is_mended(self, node: Node) -> None:
+        await database.write(Model.objects.all().delete)
+        async with serving() as end:
+            notice = (await end.receive()).notice
+            assert notice.code == "artifact_unknown"
+            assert "damaged, incomplete or another quantisation" in notice.message
+            await self.report(end, 1)
+            await database.write(make_model)
+            await self.report(end, 2)
+            mended = await end.receive()
+            assert (mended.WhichOneof("body"), mended.notice.code, mended.notice.message) == ("notice", "", "")
+
+    async def test_a_node_of_other_wire_versions_is_turned_away_and_the_admin_knows_why(self, node: Node) -> None:
+        async with NodeEnd(KEY) as end:
+            hello = wire.hello(KEY, (await end.receive()).challenge.nonce)
+            hello.hello.wire_version_min = hello.hello.wire_version_max = 99
+            await end.socket.send_to(bytes_data=hello.SerializeToString())
+            assert await end.refused() == "version_mismatch"
+
+        async def is_noted() -> bool:
+            return (await fetch(node)).reason.startswith("the site speaks wire versions 1 to 1, the node 99 to 99")
+
+        await eventually(is_noted)
 
     async def test_a_second_connection_replaces_the_first(self, node: Node) -> None:
         channel = await control.new_reply_channel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.constants import MAX_MESSAGE_BYTES, WIRE_VERSION
+from meshnet.constants import MAX_MESSAGE_BYTES, WIRE_VERSION, WIRE_VERSION_MIN
 from meshnet.errors import ProtocolError
 from meshnet.ids import SessionKey
 from meshnet.keys import SignatureContext, SigningKey, verify
@@ -14,6 +14,7 @@ from node_app.control import (
     CloseAsked,
     ControlMachine,
     ControlPhase,
+    NoticeTold,
     OpenAsked,
     SiteRefused,
     StoredTold,
@@ -45,6 +46,7 @@ CLOSE = control_pb2.SiteMessage(
 REFUSAL = control_pb2.SiteMessage(refusal=control_pb2.ControlRefusal(code="unknown_node", message="who?"))
 EMPTY = control_pb2.SiteMessage()
 STORED = control_pb2.SiteMessage(stored=control_pb2.ReportStored(report_id=7))
+NOTICE = control_pb2.SiteMessage(notice=control_pb2.SiteNotice(code="artifact_unknown", message="not\nours"))
 
 REPORT = control_pb2.NodeMessage(report=control_pb2.NodeReport())
 
@@ -70,8 +72,9 @@ TABLE = {
     (P.AWAIT_WELCOME, "welcome"): P.OPEN,
     (P.OPEN, "open"): P.OPEN,
     (P.OPEN, "close"): P.OPEN,
+    (P.OPEN, "notice"): P.OPEN,
     **{(phase, "refusal"): P.CLOSED for phase in P},
-    **{(P.CLOSED, name): P.CLOSED for name in ("challenge", "welcome", "open", "close", "empty")},
+    **{(P.CLOSED, name): P.CLOSED for name in ("challenge", "welcome", "open", "close", "notice", "empty")},
 }
 MESSAGES = {
     "challenge": CHALLENGE,
@@ -79,6 +82,7 @@ MESSAGES = {
     "open": OPEN,
     "close": CLOSE,
     "refusal": REFUSAL,
+    "notice": NOTICE,
     "empty": EMPTY,
 }
 
@@ -160,7 +164,21 @@ def test_a_site_of_other_versions_is_refused_in_words(low: int, high: int) -> No
     assert isinstance(event, SiteRefused)
     assert event.code == "version_mismatch"
     assert f"{low} to {high}" in event.message
-    assert machine.messages_to_send() == []
+    # The site may know who was here; nothing more is said to it.
+    (hello,) = [control_pb2.NodeMessage.FromString(data) for data in machine.messages_to_send()]
+    assert (hello.hello.wire_version_min, hello.hello.wire_version_max) == (WIRE_VERSION_MIN, WIRE_VERSION)
+    assert machine.phase is P.CLOSED
+    assert not machine.send(REPORT)
+
+
+def test_a_notice_is_told_as_one_line_of_bounded_length() -> None:
+    machine = machine_in(P.OPEN)
+    machine.receive(NOTICE.SerializeToString())
+    long = control_pb2.SiteNotice(code="c" * 1000, message="m" * 1000)
+    machine.receive(control_pb2.SiteMessage(notice=long).SerializeToString())
+    machine.receive(control_pb2.SiteMessage(notice=control_pb2.SiteNotice()).SerializeToString())
+    told = [NoticeTold("artifact_unknown", "not ours"), NoticeTold("c" * 64, "m" * 300), NoticeTold("", "")]
+    assert machine.events() == told
 
 
 @pytest.mark.parametrize("nonce", [b"", b"n" * 31, b"n" * 33])

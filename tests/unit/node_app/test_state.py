@@ -15,6 +15,7 @@ from node_app.events import (
     Event,
     FatalFailure,
     IdentityForgotten,
+    NoticeChanged,
     PauseAsked,
     QuitAsked,
     Reported,
@@ -103,6 +104,14 @@ def test_a_lost_control_connection_keeps_the_relay() -> None:
     assert (state.is_control_connected, state.relay_url, state.is_data_connected) == (False, "ws://relay", True)
 
 
+def test_what_the_site_says_of_the_node_is_kept_until_it_says_otherwise_or_is_another() -> None:
+    told = after(SERVING, NoticeChanged("artifact_unknown", "not ours"))
+    assert (told.notice_code, told.notice) == ("artifact_unknown", "not ours")
+    assert after(told, NoticeChanged("", "")).notice == ""
+    assert after(told, ControlDown()).notice == "not ours"
+    assert after(told, ControlDown(), ControlUp("ws://relay")).notice == ""
+
+
 def test_reports_never_go_back() -> None:
     assert after(replace(SERVING, reported_revision=5), Reported(4)).reported_revision == 5
 
@@ -132,6 +141,7 @@ def test_the_first_fatal_failure_explains_the_others() -> None:
         (EnrolFailed(1.0), False),
         (Reported(10), False),
         (ReportStored(10), False),
+        (NoticeChanged("artifact_unknown", "not ours"), False),
         (QuitAsked(), False),
         (ShardLoaded(), False),
     ],

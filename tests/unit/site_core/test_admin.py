@@ -12,14 +12,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tests.site import wire
-from tests.site.people import make_user
+from tests.site.people import make_model, make_user
 from tests.unit.site_core.conftest import signed_in
 from tests.unit.site_core.test_presence import KEY, serve
 from tracker_site.accounts.models import ApiKey, NodeToken
 from tracker_site.billing import holds
 from tracker_site.billing.ledger import balance_micros, grant
 from tracker_site.billing.models import Account, Hold, Transfer
-from tracker_site.catalog.models import Model
 from tracker_site.nodes.models import LoadedShard, Node
 
 if TYPE_CHECKING:
@@ -34,14 +33,11 @@ def everything(alice: User) -> None:
     """One row of each kind."""
     ApiKey.issue(alice, "laptop")
     NodeToken.issue(alice, "attic")
+    make_model()
     Node.objects.create(owner=alice, name="attic", public_key=KEY.hex())
     serve(KEY, "first", wire.shard())
     grant(alice, 100, idempotency_key="1")
     holds.place(alice, 10, "r1")
-    Model.objects.create(
-        name="fake", artifact_digest="ab" * 32, architecture="fake", n_layers=8, context_length=4096, vocab_size=260,
-        size_bytes=1, vocabulary_file="v.gguf", end_tokens=[257],
-    )  # fmt: skip
 
 
 def test_all_our_models_are_there() -> None:
@@ -125,7 +121,7 @@ def test_the_register_says_who_is_here_and_why_not(everything: None, doras_clien
 
 
 def test_a_contract_problem_shows(everything: None, doras_client: Client) -> None:
-    LoadedShard.objects.update(mismatch_reason="contract 64 differs from 63")
+    LoadedShard.objects.update(problem="contract 64 differs from 63")
     url = reverse("admin:nodes_node_change", args=[Node.objects.get().pk])
     assert "contract 64 differs from 63" in doras_client.get(url).content.decode()
 

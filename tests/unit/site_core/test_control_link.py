@@ -9,7 +9,15 @@ from meshnet.ids import SessionKey
 from meshnet.keys import SignatureContext, SigningKey
 from meshnet.v1 import control_pb2
 from tests.site import wire
-from tracker_site.nodes.control_events import Ended, HelloProven, Opened, OpenFailed, OpenRequest, Reported
+from tracker_site.nodes.control_events import (
+    Ended,
+    HelloProven,
+    HelloUnusable,
+    Opened,
+    OpenFailed,
+    OpenRequest,
+    Reported,
+)
 from tracker_site.nodes.control_link import (
     MAX_CONTROL_MESSAGE_BYTES,
     MAX_PENDING_OPENS,
@@ -18,6 +26,7 @@ from tracker_site.nodes.control_link import (
     LinkTerms,
     State,
 )
+from tracker_site.nodes.notices import Notice
 
 KEY = SigningKey.from_bytes(b"k" * 32)
 NONCE = b"n" * 32
@@ -123,8 +132,25 @@ def test_hellos_that_are_refused(change: dict[str, object], code: str) -> None:
         hello.ClearField(name)
     hello.MergeFrom(control_pb2.ControlHello(**change))
     link.receive(control_pb2.NodeMessage(hello=hello).SerializeToString(), 1.0)
-    assert link.events() == []
+    events = link.events()
     assert refusal_code(link) == code
+    # Whose key it is, is proven: the admin can be told who speaks other versions.
+    assert [type(event) for event in events] == ([HelloUnusable] if code == "version_mismatch" else [])
+
+
+def test_a_notice_is_told_once_until_it_changes() -> None:
+    link, wrong = link_in(State.OPEN), Notice("artifact_unknown", "not ours")
+    for notice in (Notice(), wrong, wrong, Notice(), Notice()):
+        link.tell(notice)
+    told = [(message.notice.code, message.notice.message) for message in sent(link)]
+    assert told == [("artifact_unknown", "not ours"), ("", "")]
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.OPEN])
+def test_nothing_is_told_on_a_connection_that_is_not_open(state: State) -> None:
+    link = link_in(state)
+    link.tell(Notice("artifact_unknown", "not ours"))
+    assert link.messages_to_send() == []
 
 
 @pytest.mark.parametrize("state", [State.AWAITING_HELLO, State.OPEN])

@@ -145,47 +145,10 @@ def test_a_blocked_node_and_one_of_an_inactive_user_cannot_connect(node: Node, a
         presence.connect(KEY, "first", "1.0")
 
 
-class TestContractMismatch:
-    OTHER = b"d" * 32
-
-    def node(self, owner: User, number: int, digest: bytes) -> Node:
-        key = bytes([number]) * 32
-        Node.objects.create(owner=owner, name=f"node {number}", public_key=key.hex())
-        return serve(key, f"channel {number}", wire.shard(0, 8, digest))
-
-    def reasons(self) -> dict[str, str]:
-        return {shard.node.name: shard.mismatch_reason for shard in LoadedShard.objects.select_related("node")}
-
-    def test_equal_contracts_say_nothing(self, alice: User) -> None:
-        self.node(alice, 1, wire.CONTRACT)
-        self.node(alice, 2, wire.CONTRACT)
-        assert set(self.reasons().values()) == {""}
-
-    def test_the_odd_one_out_is_told_why(self, alice: User) -> None:
-        self.node(alice, 1, wire.CONTRACT)
-        self.node(alice, 2, wire.CONTRACT)
-        self.node(alice, 3, self.OTHER)
-        reasons = self.reasons()
-        assert (reasons["node 1"], reasons["node 2"]) == ("", "")
-        assert reasons["node 3"].startswith("contract 646464646464 differs from 636363636363 of 2 other node(s)")
-
-    def test_the_majority_prevails_over_the_first(self, alice: User) -> None:
-        self.node(alice, 1, self.OTHER)
-        self.node(alice, 2, wire.CONTRACT)
-        assert self.reasons()["node 2"] != ""
-        self.node(alice, 3, wire.CONTRACT)
-        reasons = self.reasons()
-        assert [bool(reasons[f"node {number}"]) for number in (1, 2, 3)] == [True, False, False]
-
-    def test_who_is_left_alone_is_no_odd_one_any_more(self, alice: User) -> None:
-        first = self.node(alice, 1, wire.CONTRACT)
-        self.node(alice, 2, self.OTHER)
-        assert self.reasons()["node 2"] != ""
-        presence.disconnect(str(first.pk), "channel 1", "gone")
-        assert self.reasons()["node 2"] == ""
-
-    def test_the_absent_do_not_count(self, alice: User) -> None:
-        expire(self.node(alice, 1, self.OTHER))
-        expire(self.node(alice, 2, self.OTHER))
-        self.node(alice, 3, wire.CONTRACT)
-        assert self.reasons()["node 3"] == ""
+def test_a_node_that_was_turned_away_says_why_unless_it_is_here_after_all(node: Node) -> None:
+    assert presence.note_unusable(KEY, "0.9", "versions differ")
+    node.refresh_from_db()
+    assert (node.reason, node.software_version, node.last_seen_at is None) == ("versions differ", "0.9", False)
+    serve(KEY, "first", wire.shard())
+    assert not presence.note_unusable(KEY, "0.9", "versions differ")
+    assert not presence.note_unusable(b"\x02" * 32, "0.9", "nobody's")

@@ -1,0 +1,74 @@
+"""What a volunteer is told of a node that routes cannot use, or not together with others.
+
+Invariants: pure; a code is never renamed or reused; words are for volunteers, with what they can do about it. An empty
+code means that nothing is wrong (any more). Source: control.proto, SiteNotice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+MESSAGE_CHARACTERS: Final = 300
+_SHOWN_DIGITS: Final = 12
+
+
+class NoticeCode(StrEnum):
+    """`SiteNotice.code`."""
+
+    ARTIFACT_UNKNOWN = "artifact_unknown"
+    MODEL_NOT_LISTED = "model_not_listed"
+    LAYERS_DIFFER = "layers_differ"
+    CONTRACT_MISMATCH = "contract_mismatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One notice; the empty one says that all is well."""
+
+    code: str = ""
+    message: str = ""
+
+
+def artifact_unknown(artifact_digest: str) -> Notice:
+    """The site has no model of this digest (hex)."""
+    message = (
+        f"the file's digest ({artifact_digest[:_SHOWN_DIGITS]}...) is not that of any model of this site; it may be "
+        "damaged, incomplete or another quantisation. Fetch the site's own file, or ask the site to offer this one"
+    )
+    return Notice(NoticeCode.ARTIFACT_UNKNOWN, message)
+
+
+def model_not_listed(name: str) -> Notice:
+    """The site knows the model and does not offer it."""
+    return Notice(NoticeCode.MODEL_NOT_LISTED, f"this site does not offer {name} at present")
+
+
+def layers_differ(name: str, found: tuple[int, int], expected: tuple[int, int]) -> Notice:
+    """Layers and vocabulary size that the node reports are not the model's: `(n_layers, vocab_size)`."""
+    message = (
+        f"the node reads {found[0]} layers and {found[1]} tokens from its file, the site's {name} has {expected[0]} "
+        f"and {expected[1]}; update the node's software"
+    )
+    return Notice(NoticeCode.LAYERS_DIFFER, message)
+
+
+def contract_mismatch(contract_digest: str, other_digest: str, others: int, differing: Sequence[str]) -> Notice:
+    """The prevailing contract of `others` nodes is another one; `differing` says where, as far as it is known."""
+    message = (
+        f"contract {contract_digest[:_SHOWN_DIGITS]} differs from {other_digest[:_SHOWN_DIGITS]} of {others} other "
+        "node(s); it cannot share a route with them"
+    )
+    hint = "; ".join(differing) or "start it with the same options and software as they have"
+    return Notice(NoticeCode.CONTRACT_MISMATCH, f"{message} ({hint})")
+
+
+def notice_of(problems: Sequence[Notice]) -> Notice:
+    """One notice for all problems of a node's shards; the first one's code stands for them."""
+    words = dict.fromkeys(problem.message for problem in problems if problem.code)
+    if not words:
+        return Notice()
+    code = next(problem.code for problem in problems if problem.code)
+    return Notice(code, "; ".join(words)[:MESSAGE_CHARACTERS])

@@ -1,0 +1,84 @@
+"""Loaded shards that routes cannot use, or not together with others: found, and said where people look.
+
+Invariant: this judges nothing, it explains. Which shards may share a route is the planner's business, and every stage
+compares contracts again when it is opened. Source: docs/wire.md, What must match.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from django.utils import timezone
+
+from tracker_site.nodes import notices
+from tracker_site.nodes.known_models import KnownModel, known_models
+from tracker_site.nodes.models import REASON_CHARACTERS, LoadedShard
+from tracker_site.nodes.notices import Notice
+
+
+def note_problems(artifact_digest: str) -> int:
+    """Write what is wrong at every present shard of an artifact (digest in hex); returns how many have something.
+
+    Contracts are compared with the prevailing one: what most present nodes have; of equals, the one seen first.
+    """
+    shards = list(_present_shards(artifact_digest))
+    if not shards:
+        return 0
+    model = known_models.find(artifact_digest)
+    groups: defaultdict[str, list[LoadedShard]] = defaultdict(list)
+    for shard in shards:
+        groups[shard.contract_digest].append(shard)
+    prevailing = max(groups.values(), key=_weight)
+    problems = [_problem(shard, model, prevailing) for shard in shards]
+    for shard, problem in zip(shards, problems, strict=True):
+        _set_problem(shard, problem)
+    return sum(bool(problem.code) for problem in problems)
+
+
+def note_problems_of(node_ids: list[str]) -> None:
+    """Judge anew all artifacts that these nodes have loaded; their coming or going may change who is the odd one."""
+    shards = LoadedShard.objects.filter(node_id__in=node_ids)
+    for digest in shards.order_by().values_list("artifact_digest", flat=True).distinct():
+        note_problems(digest)
+
+
+def notice_for(node_id: str) -> Notice:
+    """What the node's volunteer should know now."""
+    found = LoadedShard.objects.filter(node_id=node_id).exclude(problem_code="").values_list("problem_code", "problem")
+    return notices.notice_of([Notice(code, words) for code, words in found])
+
+
+def _present_shards(artifact_digest: str) -> list[LoadedShard]:
+    now = timezone.now()
+    present = LoadedShard.objects.filter(artifact_digest=artifact_digest, node__lease_expires_at__gt=now)
+    return list(present.exclude(node__channel_name="").order_by("first_seen_at", "pk"))
+
+
+def _weight(shards: list[LoadedShard]) -> tuple[int, float]:
+    return len({shard.node_id for shard in shards}), -shards[0].first_seen_at.timestamp()
+
+
+def _problem(shard: LoadedShard, model: KnownModel | None, prevailing: list[LoadedShard]) -> Notice:
+    if model is None:
+        return notices.artifact_unknown(shard.artifact_digest)
+    found, expected = (shard.n_layers, shard.vocab_size), (model.n_layers, model.vocab_size)
+    if found != expected:
+        return notices.layers_differ(model.name, found, expected)
+    if not model.is_listed:
+        return notices.model_not_listed(model.name)
+    return Notice() if shard in prevailing else _mismatch(shard, prevailing)
+
+
+def _mismatch(shard: LoadedShard, prevailing: list[LoadedShard]) -> Notice:
+    other = prevailing[0]
+    differing = []
+    if shard.context_length != other.context_length:
+        differing.append(f"context {shard.context_length}, theirs {other.context_length}")
+    others = len({one.node_id for one in prevailing})
+    return notices.contract_mismatch(shard.contract_digest, other.contract_digest, others, differing)
+
+
+def _set_problem(shard: LoadedShard, problem: Notice) -> None:
+    words = problem.message[:REASON_CHARACTERS]
+    if (shard.problem_code, shard.problem) != (problem.code, words):
+        LoadedShard.objects.filter(pk=shard.pk).update(problem_code=problem.code, problem=words)
