@@ -5,13 +5,16 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap native demo model parity bench-split asan proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model parity bench-split asan proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
 
 bootstrap: ## set up system packages, .venv, llama.cpp's source and bindings (at once when up to date)
 	@$(PYTHON) packaging/bootstrap.py
+
+browser: ## make a Chromium available for the browser tests (nothing else needs one)
+	@$(PYTHON) packaging/chromium.py
 
 native: bootstrap ## build libllama and meshnet-worker into build/native/$(PRESET)/bin
 	@$(VENV) native/tools/build.py $(PRESET)
@@ -41,7 +44,7 @@ lint: bootstrap ## ruff, mypy, import-linter, clang-format
 format: bootstrap ## format Python and C++
 	@$(VENV) packaging/lint.py --fix
 
-test: bootstrap ## build what is missing and run everything; the last line is JSON
+test: bootstrap browser ## build what is missing and run everything; the last line is JSON
 	@$(VENV) packaging/run_tests.py
 
 parity: native model ## compare split and unsplit bit for bit, between processes and through the whole stack
@@ -51,4 +54,4 @@ patches-verify: bootstrap ## rebuild the patched llama.cpp source from the archi
 	@$(VENV) native/tools/llama_source.py verify
 
 clean: ## remove everything generated except downloads
-	rm -rf .venv build/native build/llama.cpp build/llama.cpp.stamp build/bootstrap.stamp build/prefix build/reports
+	rm -rf .venv build/native build/llama.cpp build/llama.cpp.stamp build/bootstrap.stamp build/prefix build/browser build/qt build/reports

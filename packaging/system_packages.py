@@ -82,17 +82,40 @@ def root_command() -> list[str] | None:
     return ["sudo", "-n", "env", "DEBIAN_FRONTEND=noninteractive"] if probe.returncode == 0 else None
 
 
-def _unpack_into_prefix(packages: list[str], build: Path) -> int:
-    """Unpack `packages` and what they depend on and this machine lacks; return the number of packages unpacked."""
-    work, prefix = build / "apt", build / "prefix"
+def install(packages: list[str], as_root: list[str]) -> None:
+    """Install `packages` without questions or recommendations; `as_root` is `root_command`'s answer.
+
+    Raises:
+        MissingPrerequisiteError: apt failed.
+    """
+    _run([*as_root, *_apt("update")])
+    _run([*as_root, *_apt("install", "-y", "--no-install-recommends", *packages)])
+
+
+def unpack(packages: list[str], prefix: Path, *, leave_out: re.Pattern[str] = _NEVER_UNPACKED) -> int:
+    """Unpack `packages` and what they depend on and this machine lacks; return the number of packages unpacked.
+
+    Args:
+        packages: their names.
+        prefix: the folder, made anew.
+        leave_out: packages that are depended on and not wanted, beside those that are never unpacked.
+
+    Raises:
+        MissingPrerequisiteError: apt does not know a package, or failed.
+    """
+    work = prefix.parent / "apt"
     shutil.rmtree(work, ignore_errors=True)
     archives = work / "archives"
     archives.mkdir(parents=True)
     options = _lists_options(packages, work)
     simulated = _simulate(packages, options)
-    wanted = [f"{name}={version}" for name, version in simulated if not _NEVER_UNPACKED.match(name)]
+    wanted = [
+        f"{name}={version}"
+        for name, version in simulated
+        if not _NEVER_UNPACKED.match(name) and not leave_out.match(name)
+    ]
     _run(_apt(*options, "download", *wanted), cwd=archives)
-    fresh = work / "prefix"
+    fresh = work / "fresh"
     for archive in sorted(archives.glob("*.deb")):
         subprocess.run(["dpkg", "-x", str(archive), str(fresh)], check=True, timeout=_APT_TIMEOUT_S)
     shutil.rmtree(prefix, ignore_errors=True)
@@ -139,12 +162,11 @@ def provide(build: Path) -> str:
         return "system packages: all there"
     as_root = root_command()
     if as_root is not None:
-        _run([*as_root, *_apt("update")])
-        _run([*as_root, *_apt("install", "-y", "--no-install-recommends", *missing)])
+        install(missing, as_root)
         return f"system packages: {len(missing)} installed"
     absent = [program for program in _NEEDED_WITHOUT_ROOT if shutil.which(program) is None]
     absent += [] if has_venv() else ["python3-venv"]
     if absent:
         raise MissingPrerequisiteError(f"without root these must be installed first: {' '.join(absent)}")
-    count = _unpack_into_prefix([package for package in missing if package != "ccache"], build)
+    count = unpack([package for package in missing if package != "ccache"], build / "prefix")
     return f"system packages: {count} unpacked into build/prefix"

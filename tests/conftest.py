@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+import chromium
+
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE_BIN = ROOT / "build/native/cpu/bin"
@@ -58,6 +60,8 @@ def _forbid(report: pytest.TestReport | pytest.CollectReport, config: pytest.Con
     # An expected failure is reported as skipped too, with `wasxfail`; that one did run.
     if report.outcome == "skipped" and not hasattr(report, "wasxfail") and config.getoption("--no-skips"):
         report.outcome = "failed"
+    if item.get_closest_marker("browser") and chromium.find() is None:
+        return "no Chromium: run `make browser`"
         report.longrepr = f"skipped, and --no-skips allows none: {report.longrepr}"
 
 

@@ -74,6 +74,7 @@ class Stack:
     api_key: str = ""
     metrics_token: str = "metrics-of-this-run"
     nodes: dict[str, RunningNode] = field(default_factory=dict)
+    passwords: dict[str, str] = field(default_factory=dict)
     _node_token: str = ""
 
     def command(self, *arguments: str) -> dict[str, Any]:
@@ -84,13 +85,17 @@ class Stack:
         """Database, people and models, in an empty folder."""
         self.command("migrate")
         for user in (USER, OWNER):
-            self.command("create-user", user)
+            self.create_user(user)
         self.command("grant", USER, str(CREDITS))
         self.api_key = self.command("create-key", USER)["key"]
         self._node_token = self.command("create-node-token", OWNER)["token"]
         for name, path in self.models.items():
             prices = ["--prompt-price", str(PROMPT_MICROS), "--completion-price", str(COMPLETION_MICROS)]
             self.command("import-model", str(path), "--name", name, *prices)
+
+    def create_user(self, name: str, *options: str) -> None:
+        """Make somebody who can sign in; `passwords` knows with what."""
+        self.passwords[name] = self.command("create-user", name, *options)["password"]
 
     def serve(self, port: int = 0, relay_port: int = 0) -> None:
         """Start site and relay, on free ports where none are given."""
