@@ -37,6 +37,7 @@ from node_app.worker_life import WorkerEndedError, WorkerLife
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from meshnet.keys import SigningKey
     from meshnet.v1 import control_pb2
     from node_app.identity import IdentityStore
     from node_app.settings import NodeSettings
@@ -74,9 +75,28 @@ class Agent:
         self._on_change = parts.on_change
         self.worker = parts.worker
         key = parts.identity.signing_key()
-        self.state = AgentState(node_id=parts.identity.node_id(parts.settings.site_url))
+        site_url = parts.settings.site_url
+        self.state = AgentState(has_site=bool(site_url), node_id=parts.identity.node_id(site_url) if site_url else "")
         self.plane = SessionPlane(key, self, parts.jitter)
-        self._site = SiteSide(
+        self._site = self._make_site_side(parts, key) if site_url else None
+        self._running: dict[Step, asyncio.Task[None]] = {}
+        self._has_changed = asyncio.Event()
+        self._executors: dict[Step, Callable[[], Awaitable[None]]] = {
+            Step.START_WORKER: self._start_worker,
+            Step.LOAD_SHARD: self._load_shard,
+            Step.MEASURE_SHARD: self._measure_shard,
+            Step.SERVE: self._serve,
+            Step.HOLD_DATA: self._hold_data,
+        }
+        if self._site is not None:
+            self._executors |= {
+                Step.ENROL: self._site.enrol,
+                Step.HOLD_CONTROL: self._site.hold_control,
+                Step.REPORT: self._site.report,
+            }
+
+    def _make_site_side(self, parts: AgentParts, key: SigningKey) -> SiteSide:
+        return SiteSide(
             SiteContext(
                 settings=parts.settings,
                 identity=parts.identity,
@@ -89,23 +109,11 @@ class Agent:
                 jitter=parts.jitter,
             )
         )
-        self._running: dict[Step, asyncio.Task[None]] = {}
-        self._has_changed = asyncio.Event()
-        self._executors: dict[Step, Callable[[], Awaitable[None]]] = {
-            Step.START_WORKER: self._start_worker,
-            Step.LOAD_SHARD: self._load_shard,
-            Step.MEASURE_SHARD: self._measure_shard,
-            Step.SERVE: self._serve,
-            Step.ENROL: self._site.enrol,
-            Step.HOLD_CONTROL: self._site.hold_control,
-            Step.HOLD_DATA: self._hold_data,
-            Step.REPORT: self._site.report,
-        }
 
     # For the volunteer
 
     def pause(self, *, is_paused: bool) -> None:
-        """Take no new sessions, or take them again; running ones go on."""
+        """Take no new sessions of the site, or take them again; running ones, and this machine's own, go on."""
         self._emit(PauseAsked(is_paused))
 
     def quit(self) -> None:
@@ -156,10 +164,10 @@ class Agent:
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
-        self.plane.stages.end_all(FailureCode.CANCELLED, "the node ends")
+        self.plane.end_all(FailureCode.CANCELLED, "the node ends")
         try:
             async with asyncio.timeout(END_TIMEOUT_S):
-                await self.plane.stages.drain()
+                await self.plane.drain()
         except TimeoutError:
             logger.warning("sessions were not closed in time")
         await self.worker.end()
@@ -208,7 +216,7 @@ class Agent:
             self._emit(FatalFailure(outcome.reason))
         else:
             self._emit(WorkerDown(end.message, outcome.failures, outcome.delay_s))
-        self.plane.stages.end_all(WORKER_LOST, end.message)
+        self.plane.end_all(WORKER_LOST, end.message)
 
     async def _hold_data(self) -> None:
         await self.plane.data.run(lambda: self.state.relay_url)
@@ -231,7 +239,8 @@ class Agent:
 
     def send_to_site(self, message: control_pb2.NodeMessage) -> None:
         """Send over the control connection."""
-        self._site.send(message)
+        if self._site is not None:
+            self._site.send(message)
 
     def on_sessions_changed(self) -> None:
         """A session came or went."""

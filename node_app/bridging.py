@@ -37,6 +37,9 @@ class BridgeListener(Protocol):
     def find_stage(self, key: SessionKey) -> OpenStage | None:
         """Return this node's stage in a session."""
 
+    def take_locally(self, key: SessionKey, message: session_pb2.EdgeMessage) -> bool:
+        """Take a message of a session that this machine opened for itself; False where it is none."""
+
     def send_packet(self, packet: Packet) -> Offer:
         """Queue a packet for the relay."""
 
@@ -62,16 +65,16 @@ class Bridging:
         self._to_worker = PacketQueue()
         self._has_work = asyncio.Event()
 
-    def admit(self, stage: OpenStage) -> None:
+    def admit(self, key: SessionKey, queue_bytes: int) -> None:
         """Let a session's packets through."""
-        self._to_worker.admit(stage.key, stage.queue_bytes)
+        self._to_worker.admit(key, queue_bytes)
 
     def drop(self, key: SessionKey) -> None:
         """Forget a session's packets. Idempotent."""
         self._to_worker.drop(key)
 
     def receive(self, packets: Iterable[Packet]) -> None:
-        """Take packets from the relay."""
+        """Take packets for the worker, from the relay or of this machine's own sessions."""
         for packet in packets:
             if self._to_worker.offer(packet) is Offer.OVERFLOW:
                 message = "more in flight than its windows allow"
@@ -115,6 +118,8 @@ class Bridging:
     def _forward(self, message: worker_pb2.BridgeMessage) -> None:
         body = message.frame if message.HasField("frame") else message.edge
         key = SessionKey(body.session, body.epoch)
+        if message.HasField("edge") and self._listener.take_locally(key, message.edge):
+            return
         stage = self._listener.find_stage(key)
         if stage is None:
             return  # closed while its last messages were under way

@@ -20,7 +20,6 @@ from node_app.local_http import HEAD_LIMIT_BYTES, HttpError, authorise, parse_he
 from node_app.plan import condition
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import TracebackType
 
     from node_app.agent import Agent
@@ -38,10 +37,11 @@ TOKEN_BYTES: Final = 32
 class LocalApi:
     """Serves while the context lasts. One event loop, that of the agent."""
 
-    def __init__(self, agent: Agent, model: ModelFile, state_dir: Path, recent: RecentLines) -> None:
+    def __init__(self, agent: Agent, model: ModelFile, recent: RecentLines, api_url: str | None) -> None:
         self._agent = agent
         self._model = model
-        self._state_dir = state_dir
+        self._api_url = api_url
+        self._state_dir = agent.settings.state_dir
         self._recent = recent
         self._token = secrets.token_urlsafe(TOKEN_BYTES)
         self._server: asyncio.Server | None = None
@@ -125,7 +125,9 @@ class LocalApi:
             "n_layers": self._model.n_layers,
             "carrier": self._agent.settings.carrier.value,
             "worker_pid": state.worker.pid,
-            "sessions": len(plane.stages.keys()),
+            "api_url": self._api_url,
+            "sessions": plane.sessions,
+            "local_sessions": len(plane.local.keys()),
             "tokens_per_s": plane.tokens_per_s,
             "steps": status.steps if status is not None else 0,
             "rows": status.rows if status is not None else 0,

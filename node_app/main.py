@@ -1,16 +1,20 @@
 """`meshnet node`: puts the parts of a node together and runs it.
 
 Invariants: status 2 for what the command line or the files got wrong, 1 for a failure while running, each with one line
-on stderr; stdout carries ready lines only. The state directory is held for as long as the agent runs.
+on stderr; stdout carries ready lines only. The state directory is held for as long as the agent runs. The local API is
+bound before anything is started, so that a taken port is known at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import signal
 import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import ArtifactError, MeshnetError
@@ -20,6 +24,8 @@ from node_app.artifacts.model_file import ModelFile, open_model
 from node_app.hardware.detect import detect_hardware
 from node_app.identity import IdentityStore
 from node_app.local_api import LocalApi
+from node_app.local_v1.api import api_url, build_api
+from node_app.local_v1.server import bind_loopback
 from node_app.logs import configure_logging
 from node_app.reach import choose_listen_address
 from node_app.ready import ReadyLine
@@ -33,9 +39,13 @@ from node_app.worker.supervisor import WorkerSupervisor
 from node_app.worker_life import WorkerLife
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Sequence
+    from pathlib import Path
 
     from node_app.logs import RecentLines
+
+logger = logging.getLogger(__name__)
 
 EXIT_FAILED: Final = 1
 EXIT_WRONG: Final = 2
@@ -48,10 +58,12 @@ def main(arguments: Sequence[str]) -> int:
         model = open_model(settings.gguf_path, settings.layers)
         program = find_worker_program(settings.worker_path)
         prepare_directory(settings.state_dir)
+        listening = _bind_api(settings, model)
     except (SettingsError, ArtifactError, StateError) as error:
         return _fail(error, EXIT_WRONG)
     except MeshnetError as error:
         return _fail(error, EXIT_WRONG)
+    _name_library(program)
     recent = configure_logging(as_json=settings.json_log)
     try:
         with hold_directory(settings.state_dir):
@@ -61,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
                 link_listen=choose_listen_address(settings),
                 allow_probe=settings.allow_probe,
             )
-            return asyncio.run(run_node(settings, model, command, recent))
+            return asyncio.run(run_node(NodeParts(settings, model, command, recent, listening)))
     except MeshnetError as error:
         return _fail(error, EXIT_FAILED)
 
@@ -71,20 +83,61 @@ def _fail(error: MeshnetError, status: int) -> int:
     return status
 
 
-async def run_node(settings: NodeSettings, model: ModelFile, command: WorkerCommand, recent: RecentLines) -> int:
-    """Build the agent and its loopback status endpoint, run them, and return the exit status."""
-    wishes = Wishes(settings.threads, settings.context_length, settings.max_sessions)
-    life = WorkerLife(
-        WorkerSupervisor(command, HealthLimits()), model, wishes, detect_hardware(), DigestCache(settings.state_dir)
-    )
-    ready = ReadyLine(str(model.layers), sys.stdout, once=settings.once_ready_line)
-    parts = AgentParts(settings, IdentityStore(settings.state_dir), life, random.random, ready.observe)
-    agent = Agent(parts)
+def _bind_api(settings: NodeSettings, model: ModelFile) -> socket.socket | None:
+    """Return the local API's socket; None where it is not to be opened.
+
+    Raises:
+        SettingsError: the port is taken, or a part of a model cannot do what is asked.
+    """
+    if not model.is_whole:
+        if not settings.site_url:
+            raise SettingsError("--site is missing: a part of the model answers nobody without the others")
+        if settings.api_port:
+            raise SettingsError(f"--api-port: layers {model.layers} of {model.n_layers} cannot answer by themselves")
+        return None
+    return None if settings.api_port is None else bind_loopback(settings.api_port)
+
+
+def _name_library(worker_program: Path) -> None:
+    """Let the bindings use the library that lies beside the worker, unless the environment names another one."""
+    if any(worker_program.parent.glob("libllama.*")):
+        os.environ.setdefault("LLAMA_CPP_LIB_PATH", str(worker_program.parent))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """What a node is made of. `listening`: for the local API; None where it is not open."""
+
+    settings: NodeSettings
+    model: ModelFile
+    command: WorkerCommand
+    recent: RecentLines
+    listening: socket.socket | None
+
+
+async def run_node(parts: NodeParts) -> int:
+    """Build the agent and its two loopback endpoints, run them, and return the exit status."""
+    settings, model, listening = parts.settings, parts.model, parts.listening
+    url = None if listening is None else api_url(listening)
+    agent = _build_agent(parts, ReadyLine(str(model.layers), url, sys.stdout, once=settings.once_ready_line))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, agent.quit)
-    async with LocalApi(agent, model, settings.state_dir, recent):
+    if not settings.site_url:
+        logger.info("no --site: this machine only, at %s", url)
+    async with AsyncExitStack() as stack:
+        if listening is not None:
+            await stack.enter_async_context(build_api(listening, agent, model))
+        await stack.enter_async_context(LocalApi(agent, model, parts.recent, url))
         reason = await agent.run()
     if reason:
         sys.stderr.write(f"meshnet node: {reason}\n")
     return EXIT_FAILED if reason else 0
+
+
+def _build_agent(parts: NodeParts, ready: ReadyLine) -> Agent:
+    settings = parts.settings
+    wishes = Wishes(settings.threads, settings.context_length, settings.max_sessions)
+    supervisor, digests = WorkerSupervisor(parts.command, HealthLimits()), DigestCache(settings.state_dir)
+    life = WorkerLife(supervisor, parts.model, wishes, detect_hardware(), digests)
+    return Agent(AgentParts(settings, IdentityStore(settings.state_dir), life, random.random, ready.observe))

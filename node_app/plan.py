@@ -54,6 +54,8 @@ def plan_steps(state: AgentState) -> frozenset[Step]:
 
 
 def _site_steps(state: AgentState) -> Iterator[Step]:
+    if not state.has_site:
+        return
     if not state.node_id:
         # At once, not after loading: a refused token should not cost the load of a large model first.
         yield Step.ENROL

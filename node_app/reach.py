@@ -21,7 +21,7 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 def choose_listen_address(settings: NodeSettings) -> str:
     """Return `host:port` for the worker's peer listener, empty for none."""
-    if settings.carrier is Carrier.RELAY:
+    if settings.carrier is Carrier.RELAY or not settings.site_url:
         return ""
     if settings.link_listen is not None:
         return settings.link_listen

@@ -1,8 +1,8 @@
 """The ready line: tells whoever started the node that it serves.
 
 Invariant: a line is written when the node begins to serve, and again only after it had stopped to (or never again, with
-`once`). Serving means: the shard is loaded and measured, the relay connection stands, and the site has stored both, so
-that a request sent right after the line finds the node.
+`once`). Serving means: the shard is loaded and measured, and, where there is a site, the relay connection stands and
+the site has stored both, so that a request sent right after the line finds the node.
 """
 
 from __future__ import annotations
@@ -18,25 +18,22 @@ if TYPE_CHECKING:
 
 
 def is_ready(state: AgentState) -> bool:
-    """Whether the node serves and the site knows it."""
-    return (
-        condition(state) is NodeCondition.SERVING
-        and state.is_control_connected
-        and state.is_data_connected
-        and state.stored_revision == state.revision
-    )
+    """Whether the node serves and the site, where there is one, knows it."""
+    return is_serving(state) and (not state.has_site or state.stored_revision == state.revision)
 
 
 def is_serving(state: AgentState) -> bool:
     """Whether a node that was ready still is; a report that is under way changes nothing."""
-    return condition(state) is NodeCondition.SERVING and state.is_control_connected and state.is_data_connected
+    is_reachable = not state.has_site or (state.is_control_connected and state.is_data_connected)
+    return condition(state) is NodeCondition.SERVING and is_reachable
 
 
 class ReadyLine:
-    """Writes the line; told of every change of state."""
+    """Writes the line; told of every change of state. `api_url`: of the local API; None where it is not open."""
 
-    def __init__(self, layers: str, stream: TextIO, *, once: bool) -> None:
+    def __init__(self, layers: str, api_url: str | None, stream: TextIO, *, once: bool) -> None:
         self._layers = layers
+        self._api_url = api_url
         self._stream = stream
         self._once = once
         self._was_written = False
@@ -60,6 +57,7 @@ class ReadyLine:
             "layers": self._layers,
             "carrier": agent.settings.carrier.value,
             "link_address": peers.address,
+            "api_url": self._api_url,
         }
         self._stream.write(json.dumps(line) + "\n")
         self._stream.flush()

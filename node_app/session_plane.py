@@ -1,4 +1,4 @@
-"""Everything of this node's sessions, wired together: stages, relay connection and bridge.
+"""Everything of this node's sessions, wired together: stages for the site, local ones, relay connection and bridge.
 
 Invariants: a session is admitted to the queues before its first packet can come and dropped when its stage goes; the
 reason a worker gave for failing a session is the reason the site is told. Decides nothing about the node as a whole;
@@ -14,6 +14,7 @@ from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from node_app.bridging import Bridging
 from node_app.data import DataLink
+from node_app.local_sessions.keeper import LocalSessions
 from node_app.meter import RollingRate
 from node_app.reconcile import Differences, compare, confirmed
 from node_app.refusal import StageRefusedError
@@ -55,6 +56,7 @@ class SessionPlane:
         self._host = host
         self.data = DataLink(key, self, jitter)
         self.stages = StageKeeper(self.data, self)
+        self.local = LocalSessions(self)
         self._bridging = Bridging(self)
         self._tokens = RollingRate()
         self._reasons: dict[SessionKey, tuple[str, str]] = {}
@@ -77,13 +79,33 @@ class SessionPlane:
     def reconcile(self, status: worker_pb2.StatusReply) -> None:
         """Bring both sides together after a status: end what vanished on the worker, close what nobody knows."""
         listed = frozenset(SessionKey(one.session, one.epoch) for one in status.sessions)
-        now = compare(self.stages.keys(), self.stages.opening(), listed)
+        known = self.stages.keys() | self.local.keys()
+        now = compare(known, self.stages.opening() | self.local.opening(), listed)
         settled, self._differences = confirmed(self._differences, now), now
         for key in settled.vanished:
             code, message = self._reasons.get(key, (FailureCode.IDLE, "the worker freed the session"))
-            self.stages.end(key, code, message)
+            self._end(key, code, message)
         for key in settled.orphaned:
             self.stages.close_stray(key)
+
+    def end_all(self, code: str, message: str) -> None:
+        """End every session (the worker is gone, or the agent ends)."""
+        self.stages.end_all(code, message)
+        self.local.fail_all(code, message)
+
+    async def drain(self) -> None:
+        """Wait until everything released is closed on the worker."""
+        await self.stages.drain()
+        await self.local.drain()
+
+    def _end(self, key: SessionKey, code: str, message: str) -> None:
+        self.stages.end(key, code, message)
+        self.local.fail(key, code, message)
+
+    @property
+    def sessions(self) -> int:
+        """Sessions that are open here, for the site and for this machine."""
+        return len(self.stages.keys()) + len(self.local.keys())
 
     # For the data connection
 
@@ -118,7 +140,7 @@ class SessionPlane:
 
     def on_stage_opened(self, stage: OpenStage) -> None:
         """Let its packets through."""
-        self._bridging.admit(stage)
+        self._bridging.admit(stage.key, stage.queue_bytes)
         self._host.on_sessions_changed()
 
     def on_stage_gone(self, stage: OpenStage) -> None:
@@ -127,7 +149,30 @@ class SessionPlane:
         self._reasons.pop(stage.key, None)
         self._host.on_sessions_changed()
 
+    # For the local sessions
+
+    def send_to_worker(self, packets: list[Packet]) -> None:
+        """Queue packets for the worker."""
+        self._bridging.receive(packets)
+
+    def on_local_opened(self, key: SessionKey, queue_bytes: int) -> None:
+        """Let its packets through."""
+        self._bridging.admit(key, queue_bytes)
+        self._host.on_sessions_changed()
+
+    def on_local_gone(self, key: SessionKey) -> None:
+        """Forget what it held."""
+        self._bridging.drop(key)
+        self._host.on_sessions_changed()
+
     # For the bridge
+
+    def take_locally(self, key: SessionKey, message: session_pb2.EdgeMessage) -> bool:
+        """Give a message to the local session that it is for; False where it is for none."""
+        is_local = self.local.receive(key, message)
+        if is_local and message.HasField("token"):
+            self.on_token()
+        return is_local
 
     def find_stage(self, key: SessionKey) -> OpenStage | None:
         """Return this node's stage in a session."""
@@ -147,4 +192,4 @@ class SessionPlane:
 
     def on_session_broken(self, key: SessionKey, code: str, message: str) -> None:
         """End a session that broke a rule."""
-        self.stages.end(key, code, message)
+        self._end(key, code, message)

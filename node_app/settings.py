@@ -27,6 +27,8 @@ LAYERS_MAX = 4096
 THREADS_MAX = 1024
 CONTEXT_LENGTH_MAX = 1 << 24
 SESSIONS_MAX = 4096
+PORT_MAX = 65535
+NO_API = -1
 DEFAULT_SESSIONS = 4
 ENVIRONMENT_PREFIX = "MESHNET_"
 
@@ -62,7 +64,7 @@ class NodeSettings:
     """Everything a node is started with.
 
     Attributes:
-        site_url: http(s) origin of the site, without a trailing slash.
+        site_url: http(s) origin of the site, without a trailing slash; empty: serve this machine only.
         token: enrolment token of a user; needed until this installation is enrolled.
         gguf_path: the model; the first part where it is split.
         layers: the shard to serve; None: the whole model.
@@ -70,6 +72,7 @@ class NodeSettings:
         link_listen: `host:port` for peers to dial; None: chosen from the carrier; empty: do not listen.
         context_length: positions per session; None: from the model and the memory.
         max_sessions: sessions served at once.
+        api_port: of the local API on 127.0.0.1; 0: a free one; None: do not open it.
         allow_probe: lets the worker give tensors out through Probe (tests of parity only).
     """
 
@@ -85,6 +88,7 @@ class NodeSettings:
     link_listen: str | None
     context_length: int | None
     max_sessions: int
+    api_port: int | None
     allow_probe: bool
     json_log: bool
     once_ready_line: bool
@@ -122,7 +126,7 @@ def parse_listen_address(text: str) -> str:
     if text == "none":
         return ""
     host, _, port_text = text.rpartition(":")
-    if not host or not port_text.isdecimal() or int(port_text) > 65535:
+    if not host or not port_text.isdecimal() or int(port_text) > PORT_MAX:
         raise ValueError(f"{text!r} is not HOST:PORT")
     return text
 
@@ -132,6 +136,11 @@ def parse_number(text: str, lowest: int, highest: int) -> int:
     if not text.isdecimal() or not lowest <= int(text) <= highest:
         raise ValueError(f"{text!r} is not a number from {lowest} to {highest}")
     return int(text)
+
+
+def parse_api_port(text: str) -> int:
+    """Parse a port, 0 for a free one, or `none`, which gives -1; raises ValueError with a reason."""
+    return NO_API if text == "none" else parse_number(text, 0, PORT_MAX)
 
 
 def parse_carrier(text: str) -> Carrier:
@@ -150,7 +159,7 @@ def parse_name(text: str) -> str:
 
 def _build_parser() -> _Parser:
     parser = _Parser(prog="meshnet node", description="Serve layers of a model from this machine.", exit_on_error=False)
-    parser.add_argument("--site", metavar="URL", help="address of the site")
+    parser.add_argument("--site", metavar="URL", help="address of the site (default: none, serve this machine only)")
     parser.add_argument("--token", metavar="T", help="enrolment token (needed once)")
     parser.add_argument("--gguf", metavar="PATH", help="model file; the first part where it is split")
     parser.add_argument("--layers", metavar="B:E", help="layers to serve, e.g. 0:15 (default: all)")
@@ -162,6 +171,7 @@ def _build_parser() -> _Parser:
     parser.add_argument("--link-listen", metavar="HOST:PORT", help="where peers may dial, or none")
     parser.add_argument("--context", metavar="N", help="positions per session")
     parser.add_argument("--max-sessions", metavar="N", help="sessions at once (default 4)")
+    parser.add_argument("--api-port", metavar="N", help="port of the local API, or none (default: a free port)")
     parser.add_argument("--allow-probe", action="store_true", help="give tensors out through Probe; tests only")
     parser.add_argument("--json-log", action="store_true", help="log lines as JSON objects")
     parser.add_argument("--once-ready-line", action="store_true", help="print the ready line the first time only")
@@ -224,7 +234,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     except argparse.ArgumentError as error:
         raise SettingsError(str(error)) from error
     values = _Values(parsed, environment)
-    values.required("site")
+    api_port = values.parsed("api_port", parse_api_port) or 0
     return NodeSettings(
         site_url=values.parsed("site", parse_site_url) or "",
         token=values.text("token"),
@@ -238,6 +248,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         link_listen=values.parsed("link_listen", parse_listen_address),
         context_length=values.parsed("context", _number(16, CONTEXT_LENGTH_MAX)),
         max_sessions=values.parsed("max_sessions", _number(1, SESSIONS_MAX)) or DEFAULT_SESSIONS,
+        api_port=None if api_port == NO_API else api_port,
         allow_probe=parsed.allow_probe,
         json_log=parsed.json_log,
         once_ready_line=parsed.once_ready_line,

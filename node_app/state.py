@@ -70,29 +70,31 @@ class AgentState:
     """Everything the plan decides from.
 
     Attributes:
+        has_site: the node lends itself to a site; without one it serves its own machine only.
         node_id: given by the site; empty until enrolled.
         enrol_failures: failed tries in a row to enrol.
         enrol_delay_s: wait before the next one.
         relay_url: of the data plane; empty until the site's first welcome.
-        fatal: why the agent must end, for people; empty while it may go on.
         notice_code: why the site does not use this node; empty while it does, or has not said.
         notice: the same, for people.
+        fatal: why the agent must end, for people; empty while it may go on.
         revision: of what the site should know;
         reported_revision: the newest that was sent to it over the present connection,
         stored_revision: the newest that it plans with.
     """
 
     worker: WorkerState = field(default_factory=WorkerState)
+    has_site: bool = True
     node_id: str = ""
     enrol_failures: int = 0
     enrol_delay_s: float = 0.0
     is_control_connected: bool = False
     is_data_connected: bool = False
     relay_url: str = ""
-    is_paused: bool = False
-    is_quitting: bool = False
     notice_code: str = ""
     notice: str = ""
+    is_paused: bool = False
+    is_quitting: bool = False
     fatal: str = ""
     revision: int = 1
     reported_revision: int = 0

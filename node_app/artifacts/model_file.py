@@ -50,6 +50,11 @@ class ModelFile:
     tail_share: float
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all layers are served."""
+        return (self.layers.layer_begin, self.layers.layer_end) == (0, self.n_layers)
+
+    @property
     def is_fake(self) -> bool:
         """Whether the FakeEngine serves it."""
         return self.architecture == FAKE_ARCHITECTURE

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Final
 from meshnet.errors import RouteError
 from meshnet.openai.errors import SERVER_ERROR, RequestError
 from meshnet.openai.http_refusals import unknown_model
-from meshnet.openai.specification import Face, TextPrompt
+from meshnet.openai.response_writer import ID_PREFIXES
+from meshnet.openai.specification import TextPrompt
 from meshnet.vocab import VocabularyError
 from tracker_site.gateway.admission import Admission, admit
 from tracker_site.gateway.generation import Generation
 from tracker_site.gateway.vocabularies import Vocabularies, tokenise
 
 if TYPE_CHECKING:
-    from meshnet.openai.specification import GenerationSpec
+    from meshnet.openai.specification import Face, GenerationSpec
     from tracker_site.gateway.parts import Parts
     from tracker_site.gateway.ports import Caller, ModelSource, ServedModel
 
@@ -31,7 +32,6 @@ logger = logging.getLogger(__name__)
 # Vocabularies loaded before anybody asks for them; a large one takes half a second and some megabytes.
 WARM_MODELS_MAX: Final = 4
 _WARMING_PROMPT: Final = TextPrompt("a")
-_ID_PREFIX: Final = {Face.CHAT: "chatcmpl-", Face.COMPLETION: "cmpl-"}
 
 
 class Gateway:
@@ -147,4 +147,4 @@ class Gateway:
 
 
 def _draw_id(face: Face) -> str:
-    return _ID_PREFIX[face] + secrets.token_hex(12)
+    return ID_PREFIXES[face] + secrets.token_hex(12)

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from meshnet.errors import ArtifactError, LedgerError, MeshnetError, ProtocolError, RouteError
+from meshnet.errors import ArtifactError, LedgerError, MeshnetError, ProtocolError, RouteError, WorkerError
 
 INVALID_REQUEST: Final = "invalid_request_error"
 SERVER_ERROR: Final = "server_error"
@@ -85,6 +85,7 @@ STATUS_BY_CLASS: Final[tuple[tuple[type[MeshnetError], int], ...]] = (
     (RouteError, 503),
     (ProtocolError, 503),
     (LedgerError, 503),
+    (WorkerError, 503),
     (ArtifactError, 500),
     (MeshnetError, 500),
 )

@@ -8,7 +8,7 @@ chunk has `usage: null`, as OpenAI's API has it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from meshnet.openai.logprobs import chat_logprobs, completion_logprobs
 from meshnet.openai.objects import (
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from meshnet.openai.events import Finished, PlacedToken, TextDelta, Usage
     from meshnet.openai.specification import GenerationSpec
     from meshnet.openai.telemetry import Telemetry
+
+# What the ids of answers begin with, as OpenAI's do.
+ID_PREFIXES: Final = {Face.CHAT: "chatcmpl-", Face.COMPLETION: "cmpl-"}
 
 Choices = list[ChatChunkChoice] | list[ChatChoice] | list[TextChoice]
 

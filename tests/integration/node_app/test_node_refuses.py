@@ -45,7 +45,8 @@ def wrong_files(folder: Path, model: Path) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--gguf", "{model}"], "--site is missing"),
+        (["--gguf", "{model}", "--layers", "0:2"], "--site is missing"),
+        (["--site", NOWHERE, "--gguf", "{model}", "--layers", "1:4", "--api-port", "8080"], "--api-port"),
         (["--site", "nonsense", "--gguf", "{model}"], "--site"),
         (["--site", NOWHERE, "--gguf", "{folder}/absent.gguf"], "no such file"),
         (["--site", NOWHERE, "--gguf", "{text}"], "is no GGUF file"),

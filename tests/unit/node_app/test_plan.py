@@ -49,6 +49,12 @@ def test_every_state_has_its_steps(phase: WorkerPhase, site: tuple[bool, bool, b
     assert plan_steps(replace(state, fatal="why")) == frozenset()
 
 
+@pytest.mark.parametrize("phase", list(WorkerPhase))
+def test_without_a_site_only_the_worker_has_steps(phase: WorkerPhase) -> None:
+    state = replace(state_of(phase, (False, False, False, False)), has_site=False)
+    assert plan_steps(state) == WORKER_STEPS[phase]
+
+
 @pytest.mark.parametrize(
     ("phase", "failures", "is_paused", "expected"),
     [

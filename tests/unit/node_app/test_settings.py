@@ -43,6 +43,16 @@ def test_the_environment_fills_in_and_the_command_line_wins() -> None:
     assert settings.carrier is Carrier.DIRECT
 
 
+def test_without_a_site_the_node_serves_its_own_machine() -> None:
+    assert parse_settings(["--gguf", "model.gguf"], {}).site_url == ""
+
+
+@pytest.mark.parametrize(("given", "port"), [([], 0), (["0"], 0), (["8080"], 8080), (["none"], None)])
+def test_the_local_api_takes_a_free_port_or_the_one_asked_for_or_none(given: list[str], port: int | None) -> None:
+    options = ["--api-port", *given] if given else []
+    assert parse_settings([*REQUIRED, *options], {}).api_port == port
+
+
 def test_no_listener_is_an_empty_address() -> None:
     assert parse_settings([*REQUIRED, "--link-listen", "none"], {}).link_listen == ""
 
@@ -54,7 +64,7 @@ def test_the_token_is_not_in_the_representation() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "--site is missing"),
+        ([], "--gguf is missing"),
         (["--site", "http://h"], "--gguf is missing"),
         (["--site", "h:8000", "--gguf", "m"], "--site"),
         (["--site", "ftp://h", "--gguf", "m"], "--site"),
@@ -75,6 +85,9 @@ def test_the_token_is_not_in_the_representation() -> None:
         ([*REQUIRED, "--max-sessions", "0"], "--max-sessions"),
         ([*REQUIRED, "--name", "x" * 65], "--name"),
         ([*REQUIRED, "--name", "a\nb"], "--name"),
+        ([*REQUIRED, "--api-port", "65536"], "--api-port"),
+        ([*REQUIRED, "--api-port", "-1"], "--api-port"),
+        ([*REQUIRED, "--api-port", "any"], "--api-port"),
         ([*REQUIRED, "--unknown"], "unknown"),
         ([*REQUIRED, "stray"], "stray"),
         ([*REQUIRED, "--threads"], "--threads"),

@@ -1,0 +1,137 @@
+"""What a worker is told to open for its own machine.
+
+Invariants: pure; the same terms that a site gives the only stage of a route, so the worker cannot tell them apart.
+Source: session.proto; docs/wire.md, Addresses and Credits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, TOKEN_ACK_WINDOW
+from meshnet.generation.deadlines import GenerationDeadlines
+from meshnet.generation.prompt_feed import CHUNK_ROWS, PREFILL_WINDOW_FRAMES
+from meshnet.generation.sampling_message import sampling_message
+from meshnet.token_window import GenerationTerms
+from meshnet.v1 import frame_pb2, session_pb2
+
+if TYPE_CHECKING:
+    from meshnet.ids import SessionKey
+    from meshnet.openai.specification import SamplingSpec
+
+# What one session's packets may hold on their way to the worker: three chunks of token ids, acks and keepalives.
+QUEUE_BYTES: Final = 64 * 1024
+# The only stage.
+STAGE: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRequest:
+    """One generation.
+
+    Attributes:
+        max_tokens: generated at most.
+        sampling: its seed is set.
+        end_tokens: ids that end the generation.
+    """
+
+    prompt_tokens: tuple[int, ...] = field(repr=False)
+    max_tokens: int
+    sampling: SamplingSpec
+    end_tokens: tuple[int, ...]
+    vocabulary_size: int
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of its largest prompt chunk."""
+        return min(CHUNK_ROWS, len(self.prompt_tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalShard:
+    """The whole model as the worker has loaded it, and its measured times.
+
+    Attributes:
+        decode_ms: one row through everything.
+        prefill_ms_per_row: one row of a full chunk.
+    """
+
+    contract: session_pb2.BoundaryContract
+    decode_ms: float
+    prefill_ms_per_row: float
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTerms:
+    """One session on one shard."""
+
+    key: SessionKey
+    request: LocalRequest
+    shard: LocalShard
+    deadlines: GenerationDeadlines = field(default_factory=GenerationDeadlines)
+
+    @property
+    def step_s(self) -> float:
+        """The longest that one step may take."""
+        chunk_ms = self.shard.prefill_ms_per_row * self.request.chunk_rows
+        return self.deadlines.step_limit_s(max(chunk_ms, self.shard.decode_ms))
+
+    def token_terms(self, context_length: int) -> GenerationTerms:
+        """What its tokens are checked against; `context_length` is that of the opened session."""
+        request = self.request
+        return GenerationTerms(
+            prompt_tokens=len(request.prompt_tokens),
+            max_tokens=request.max_tokens,
+            end_tokens=frozenset(request.end_tokens),
+            vocab_size=request.vocabulary_size,
+            context_length=context_length,
+            token_window=TOKEN_ACK_WINDOW,
+        )
+
+    def session_spec(self) -> session_pb2.SessionSpec:
+        """What the worker is asked to open."""
+        request, contract = self.request, self.shard.contract
+        return session_pb2.SessionSpec(
+            session=self.key.session,
+            epoch=self.key.epoch,
+            stage=STAGE,
+            n_stages=1,
+            layers=contract.layers,
+            contract_digest=contract.contract_digest,
+            prompt_tokens=len(request.prompt_tokens),
+            max_tokens=request.max_tokens,
+            edges=_edges(),
+            sampling=sampling_message(request.sampling),
+            end_tokens=request.end_tokens,
+            idle_ms=_milliseconds(self.deadlines.idle_s),
+            step_deadline_ms=_milliseconds(self.step_s),
+            token_window=TOKEN_ACK_WINDOW,
+            gateway_grace_ms=_milliseconds(self.deadlines.grace_s),
+        )
+
+
+def _edges() -> list[session_pb2.EdgeSpec]:
+    """The prompt in and the tokens out go over the bridge, as relayed edges do; the ring stays in the worker."""
+    relay, local = session_pb2.EdgeSpec.CARRIER_RELAY, session_pb2.EdgeSpec.CARRIER_LOCAL
+    return [
+        _edge(GATEWAY_STAGE, STAGE, relay, PREFILL_WINDOW_FRAMES),
+        _edge(STAGE, GATEWAY_STAGE, relay, 0),
+        _edge(STAGE, STAGE, local, DECODE_WINDOW_FRAMES),
+    ]
+
+
+def _edge(
+    from_stage: int, to_stage: int, carrier: session_pb2.EdgeSpec.Carrier, window_frames: int
+) -> session_pb2.EdgeSpec:
+    return session_pb2.EdgeSpec(
+        from_stage=from_stage,
+        to_stage=to_stage,
+        carrier=carrier,
+        window_frames=window_frames,
+        codec=frame_pb2.CODEC_RAW,
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,35 @@
+"""The local API put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from node_app.local_v1.answering import Answering
+from node_app.local_v1.endpoints import Endpoints
+from node_app.local_v1.served_model import ServedModel
+from node_app.local_v1.server import LOOPBACK, LocalServer
+
+if TYPE_CHECKING:
+    import socket
+
+    from node_app.agent import Agent
+    from node_app.artifacts.model_file import ModelFile
+
+
+def api_url(listening: socket.socket) -> str:
+    """Return what clients use as their base URL."""
+    return f"http://{LOOPBACK}:{listening.getsockname()[1]}/v1"
+
+
+def build_api(listening: socket.socket, agent: Agent, model: ModelFile) -> LocalServer:
+    """Build the API on a bound socket, which it owns from now on.
+
+    Args:
+        listening: from `bind_loopback`.
+        agent: that runs the worker.
+        model: held as a whole.
+    """
+    served = ServedModel(agent, model)
+    answering = Answering(served, agent.plane.local, agent.settings.name)
+    endpoints = Endpoints(listening.getsockname()[1], served, answering)
+    return LocalServer(listening, endpoints.serve, endpoints.refuse)

@@ -1,0 +1,94 @@
+"""Listens for the local API and gives each connection a task.
+
+Invariants: 127.0.0.1 only; a bounded number of connections: as many again are answered 503, the rest are cut; every
+connection is closed by the task that serves it, and none outlives the server. One event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import TYPE_CHECKING, Final, Self
+
+from node_app.local_v1.connection import ClientGoneError, HttpConnection
+from node_app.settings import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK: Final = "127.0.0.1"
+CONNECTIONS_MAX: Final = 32
+# Answers in progress get this long to say that the node ends.
+END_GRACE_S: Final = 1.0
+
+
+def bind_loopback(port: int) -> socket.socket:
+    """Return a listening socket on loopback; `port` 0 takes a free one.
+
+    Raises:
+        SettingsError: the port is taken, or not this user's to take.
+    """
+    try:
+        return socket.create_server((LOOPBACK, port), backlog=CONNECTIONS_MAX)
+    except OSError as error:
+        raise SettingsError(f"--api-port {port}: {error.strerror or error}") from error
+
+
+class LocalServer:
+    """Serves while the context lasts. Owns the socket."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        serve: Callable[[HttpConnection], Awaitable[None]],
+        refuse: Callable[[HttpConnection], Awaitable[None]],
+    ) -> None:
+        """Args: serve: answers one request; refuse: answers that there are too many at once. Neither closes."""
+        self._listening = listening
+        self._serve = serve
+        self._refuse = refuse
+        self._server: asyncio.Server | None = None
+        self._served: set[asyncio.Task[None]] = set()
+        self._refused: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, sock=self._listening)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._served:
+            await asyncio.wait(set(self._served), timeout=END_GRACE_S)
+        left = self._served | self._refused
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        has_room = len(self._served) < CONNECTIONS_MAX
+        handle, tasks = (self._serve, self._served) if has_room else (self._refuse, self._refused)
+        connection = HttpConnection(reader, writer)
+        if len(tasks) >= CONNECTIONS_MAX:
+            connection.abort()
+            return
+        task = asyncio.create_task(self._run(connection, handle), name="local-api")
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _run(self, connection: HttpConnection, handle: Callable[[HttpConnection], Awaitable[None]]) -> None:
+        try:
+            await handle(connection)
+            await connection.close()
+        except ClientGoneError as error:
+            logger.debug("a local client: %s", error)
+            connection.abort()
+        except BaseException:
+            connection.abort()
+            raise
