@@ -71,6 +71,7 @@ def _add_processes(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     serve.add_argument("--host", default=DEFAULT_HOST)
     serve.add_argument("--port", type=port, default=DEFAULT_PORT, help="0 chooses a free one")
     serve.add_argument("--relay-port", type=port, default=DEFAULT_RELAY_PORT, help="0 chooses a free one")
+    serve.add_argument("--no-relay", action="store_true", help="use the one at MESHNET_RELAY_URL, which runs elsewhere")
     serve.add_argument("--parent-pid", type=int, default=0, help="end when this parent process ends, however it does")
     relay = _add(commands, "relay", "run a relay alone")
     relay.add_argument("--host", default=DEFAULT_HOST)

@@ -30,7 +30,7 @@ class ServeError(MeshnetError):
 
 
 def serve(chosen: argparse.Namespace) -> int:
-    """Run Daphne here and the relay as a child, until SIGTERM or SIGINT.
+    """Run Daphne here, and the relay as a child unless another one serves, until SIGTERM or SIGINT.
 
     Raises:
         MeshnetError: port_taken, relay_failed, not_migrated or no_relay_url.
@@ -38,7 +38,7 @@ def serve(chosen: argparse.Namespace) -> int:
     if chosen.parent_pid:
         die_with_parent(chosen.parent_pid)
     listening = bind(chosen.host, chosen.port)
-    relay_port = probe_port(chosen.host, chosen.relay_port)
+    relay_port = None if chosen.no_relay else probe_port(chosen.host, chosen.relay_port)
     _decide_relay_url(chosen.host, relay_port)
     set_up_django()
     from django.conf import settings  # noqa: PLC0415 - set up just now
@@ -52,7 +52,7 @@ def serve(chosen: argparse.Namespace) -> int:
     if settings.IS_SINGLE_PROCESS:
         forget_connections()
         release_left()
-    relay_process = RelayProcess(bound_command(_relay_command(chosen.host, relay_port)))
+    relay_process = None if relay_port is None else RelayProcess(bound_command(_relay_command(chosen.host, relay_port)))
     site_url = f"http://{_in_url(chosen.host)}:{listening.getsockname()[1]}"
     ready = json.dumps({"ready": True, "site": site_url, "relay": settings.RELAY_URL, "pid": os.getpid()})
     failure = run_site(application, listening, relay_process, lambda: print_line(ready))
@@ -80,9 +80,12 @@ def _relay_command(host: str, relay_port: int) -> list[str]:
     ]  # fmt: skip
 
 
-def _decide_relay_url(host: str, relay_port: int) -> None:
+def _decide_relay_url(host: str, relay_port: int | None) -> None:
     if os.environ.get("MESHNET_RELAY_URL", "").strip():
         return
+    if relay_port is None:
+        message = "--no-relay needs MESHNET_RELAY_URL, the address of a relay that runs elsewhere"
+        raise ServeError("no_relay_url", "The relay's address is not known", message)
     if _is_wildcard(host):
         message = f"{host} is no address that nodes can dial: set MESHNET_RELAY_URL to one"
         raise ServeError("no_relay_url", "The relay's address is not known", message)

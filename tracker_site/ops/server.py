@@ -1,4 +1,4 @@
-"""Daphne and the relay in one life: both come up, or the start fails; when one call ends them, both end.
+"""Daphne and the relay, if it is ours, in one life: both come up or the start fails, and one call ends both.
 
 Invariants: importing Daphne installs Twisted's reactor, so that happens only in here; the socket is bound before, so
 that a taken port is known before anything starts; running applications get their cancellation and a moment to record
@@ -72,9 +72,15 @@ def probe_port(host: str, port: int) -> int:
 
 
 def run_site(
-    application: object, listening: socket.socket, relay: RelayProcess, announce: Callable[[], None]
+    application: object, listening: socket.socket, relay: RelayProcess | None, announce: Callable[[], None]
 ) -> MeshnetError | None:
     """Serve until SIGTERM or SIGINT; must run in the main thread, and takes over the socket.
+
+    Args:
+        application: the ASGI application.
+        listening: as `bind` gives it.
+        relay: started before, stopped after; None where one runs elsewhere.
+        announce: called once everything listens.
 
     Returns:
         Why the start failed, if it did.
@@ -90,7 +96,8 @@ def run_site(
 
     async def start() -> None:
         try:
-            await relay.start()
+            if relay is not None:
+                await relay.start()
         except MeshnetError as error:
             failures.append(error)
             server.stop()
@@ -123,7 +130,7 @@ def _endpoint(listening: socket.socket) -> str:
     return f"tcp6:port={port}:interface={escaped}"
 
 
-async def _shut_down(server: object, relay: RelayProcess, tasks: list[asyncio.Future[None]]) -> None:
+async def _shut_down(server: object, relay: RelayProcess | None, tasks: list[asyncio.Future[None]]) -> None:
     from tracker_site.gateway.composition import composition  # noqa: PLC0415 - needs the settings
 
     await composition.stop(SETTLE_TIMEOUT_S)  # clients are told while their connections stand
@@ -135,4 +142,5 @@ async def _shut_down(server: object, relay: RelayProcess, tasks: list[asyncio.Fu
         _, late = await asyncio.wait(running, timeout=SHUTDOWN_TIMEOUT_S)
         if late:
             logger.warning("%d connections did not end within %g s", len(late), SHUTDOWN_TIMEOUT_S)
-    await relay.stop()
+    if relay is not None:
+        await relay.stop()

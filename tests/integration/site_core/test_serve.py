@@ -53,10 +53,12 @@ class Site:
             [*PROGRAM, *arguments], env=environment, capture_output=True, text=True, timeout=DEADLINE_S, check=False
         )
 
-    def serve(self, *before: str) -> tuple[subprocess.Popen[str], dict[str, object]]:
-        command = [*before, *PROGRAM, "serve", "--port", "0", "--relay-port", "0"]
+    def serve(
+        self, *before: str, options: tuple[str, ...] = ("--relay-port", "0"), **variables: str
+    ) -> tuple[subprocess.Popen[str], dict[str, object]]:
+        command = [*before, *PROGRAM, "serve", "--port", "0", *options]
         process = subprocess.Popen(
-            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, env={**self.environment, **variables}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self.started.append(process)
         assert process.stdout is not None
@@ -159,6 +161,22 @@ def test_an_old_database_is_one_line(tmp_path: Path) -> None:
 
 def test_a_relay_that_nodes_could_not_reach_is_one_line(site: Site) -> None:
     done = site.run("serve", "--host", "0.0.0.0", "--port", "0", "--relay-port", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].endswith("[no_relay_url]")
+
+
+def test_a_relay_that_runs_elsewhere_is_used_and_none_is_started(site: Site) -> None:
+    _, first = site.serve()
+    second, ready = site.serve(options=("--no-relay",), MESHNET_RELAY_URL=str(first["relay"]))
+    assert ready["relay"] == first["relay"]
+    assert psutil.Process(second.pid).children() == []
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(DEADLINE_S) == 0
+    assert is_listening(port_of(first["relay"]))
+
+
+def test_no_relay_at_all_is_one_line(site: Site) -> None:
+    done = site.run("serve", "--port", "0", "--no-relay")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].endswith("[no_relay_url]")
 
