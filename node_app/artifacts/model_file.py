@@ -6,12 +6,12 @@ off, layers the model does not have, owned tensors that a sparse file does not h
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.artifact.gguf import GgufHeader, GgufTensor, layer_of, read_header
 from meshnet.errors import ArtifactError
+from node_app.artifacts.missing_ranges import refuse_missing
 from node_app.settings import LayerSpan, SettingsError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def open_model(path: Path, asked: LayerSpan | None) -> ModelFile:
     if layers.layer_end > header.n_layers:
         raise SettingsError(f"--layers {layers}: the model has {header.n_layers} layers")
     owned = [tensor for tensor in header.tensors if _is_owned(tensor, header, layers)]
-    _refuse_holes(header, owned)
+    refuse_missing(header, {tensor.name for tensor in owned})
     return ModelFile(
         paths=header.paths,
         architecture=header.architecture,
@@ -141,24 +141,3 @@ def _per_layer(header: GgufHeader, key: str) -> list[int]:
 def _optional(header: GgufHeader, key: str) -> int:
     value = header.metadata.get(key)
     return value if isinstance(value, int) and value > 0 else 0
-
-
-def _refuse_holes(header: GgufHeader, owned: list[GgufTensor]) -> None:
-    """Refuse a sparse file that lacks owned bytes: they would read as zeros, and answers would be garbage.
-
-    Raises:
-        ArtifactError: `missing_range`.
-    """
-    if not hasattr(os, "SEEK_HOLE"):
-        return
-    names = {tensor.name for tensor in owned}
-    for part in header.parts:
-        with part.path.open("rb") as file:
-            for tensor in part.tensors:
-                if tensor.name in names and tensor.size_bytes and _has_hole(file.fileno(), tensor):
-                    message = f"{part.path.name} is sparse and does not hold all of {tensor.name}; fetch it again"
-                    raise ArtifactError("missing_range", "File is incomplete", message)
-
-
-def _has_hole(descriptor: int, tensor: GgufTensor) -> bool:
-    return os.lseek(descriptor, tensor.offset_bytes, os.SEEK_HOLE) < tensor.offset_bytes + tensor.size_bytes

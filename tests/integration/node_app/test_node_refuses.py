@@ -35,11 +35,23 @@ def write_model_of_another_architecture(path: Path) -> Path:
     return path
 
 
+def write_sparse_model(folder: Path) -> Path:
+    """The last layer's bytes are a hole; the file is as long as it should be."""
+    whole = write_fake_model(folder / "whole.gguf", n_layers=4, width=64, context_length=512).read_bytes()
+    sparse, hole_bytes = folder / "sparse.gguf", 8192  # half of a layer
+    begin = (len(whole) - 64 * 64 * 4) // 4096 * 4096
+    with sparse.open("wb") as file:
+        file.write(whole[:begin])
+        file.seek(begin + hole_bytes)
+        file.write(whole[begin + hole_bytes :])
+    return sparse
+
+
 def wrong_files(folder: Path, model: Path) -> dict[str, Path]:
     text, cut = folder / "text.gguf", folder / "cut.gguf"
     text.write_text("no model")
     cut.write_bytes(model.read_bytes()[:-20])
-    return {"model": model, "folder": folder, "text": text, "cut": cut}
+    return {"model": model, "folder": folder, "text": text, "cut": cut, "sparse": write_sparse_model(folder)}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +63,7 @@ def wrong_files(folder: Path, model: Path) -> dict[str, Path]:
         (["--site", NOWHERE, "--gguf", "{folder}/absent.gguf"], "no such file"),
         (["--site", NOWHERE, "--gguf", "{text}"], "is no GGUF file"),
         (["--site", NOWHERE, "--gguf", "{cut}"], "[truncated]"),
+        (["--site", NOWHERE, "--gguf", "{sparse}"], "lacks what these layers need: blk.2.weight (bytes "),
         (["--site", NOWHERE, "--gguf", "{model}", "--layers", "3:1"], "out of order"),
         (["--site", NOWHERE, "--gguf", "{model}", "--layers", "2:9"], "the model has 4 layers"),
         (["--site", NOWHERE, "--gguf", "{model}", "--worker", "{folder}/absent"], "no program at"),

@@ -132,7 +132,8 @@ def test_a_sparse_file_may_lack_what_is_not_owned_and_nothing_else(tmp_path: Pat
         if os.lseek(file.fileno(), 0, os.SEEK_HOLE) >= end:
             pytest.fail("this file system makes no holes; the check cannot be tested here")
     assert open_model(sparse, LayerSpan(0, 2)).weights_bytes > 0
-    with pytest.raises(ArtifactError, match="missing_range"):
+    with pytest.raises(ArtifactError, match="missing_range") as caught:
         open_model(sparse, LayerSpan(2, 4))
+    assert f"blk.3.attn_q.weight (bytes {begin} to {begin + page} of sparse.gguf)" in caught.value.message
     with pytest.raises(ArtifactError, match="missing_range"):
         open_model(sparse, None)

@@ -1,0 +1,81 @@
+"""Bytes of tensors that a sparse file does not hold.
+
+Invariant: only the file system is asked, nothing is read. A hole reads as zeros, silently; so a copy that a tool has
+made sparse where a tensor is zero counts as lacking it, too.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from meshnet.artifact.gguf import GgufHeader, GgufTensor
+
+SHOWN_MAX: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRange:
+    """Bytes `[begin_bytes, end_bytes)` of a file that belong to a tensor and are not there."""
+
+    file_name: str
+    tensor_name: str
+    begin_bytes: int
+    end_bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.tensor_name} (bytes {self.begin_bytes} to {self.end_bytes} of {self.file_name})"
+
+
+def missing_ranges(header: GgufHeader, names: Collection[str]) -> list[MissingRange]:
+    """The holes in the tensors of these names, in order of the files; none where the system cannot tell holes."""
+    if not hasattr(os, "SEEK_HOLE"):
+        return []
+    found = []
+    for part in header.parts:
+        with part.path.open("rb") as file:
+            for tensor in part.tensors:
+                if tensor.name in names:
+                    holes = _holes(file.fileno(), tensor)
+                    found += [MissingRange(part.path.name, tensor.name, begin, end) for begin, end in holes]
+    return found
+
+
+def refuse_missing(header: GgufHeader, names: Collection[str]) -> None:
+    """Refuse a sparse file that lacks bytes of these tensors: answers would be garbage.
+
+    Raises:
+        ArtifactError: `missing_range`, naming the first few.
+    """
+    missing = missing_ranges(header, names)
+    if missing:
+        shown = ", ".join(map(str, missing[:SHOWN_MAX]))
+        more = f" and {len(missing) - SHOWN_MAX} more" if len(missing) > SHOWN_MAX else ""
+        message = f"the file is sparse and lacks what these layers need: {shown}{more}; fetch it again"
+        raise ArtifactError("missing_range", "File is incomplete", message)
+
+
+def _holes(descriptor: int, tensor: GgufTensor) -> Iterator[tuple[int, int]]:
+    at, end = tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes
+    while at < end:
+        hole = os.lseek(descriptor, at, os.SEEK_HOLE)  # the file's end counts as one
+        if hole >= end:
+            return
+        at = min(_next_data(descriptor, hole), end)
+        yield hole, at
+
+
+def _next_data(descriptor: int, at: int) -> int:
+    try:
+        return os.lseek(descriptor, at, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return os.fstat(descriptor).st_size  # nothing but a hole is left
