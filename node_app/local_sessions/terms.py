@@ -14,7 +14,7 @@ from meshnet.generation.deadlines import GenerationDeadlines
 from meshnet.generation.prompt_feed import CHUNK_ROWS, PREFILL_WINDOW_FRAMES
 from meshnet.generation.sampling_message import sampling_message
 from meshnet.token_window import GenerationTerms
-from meshnet.v1 import frame_pb2, session_pb2
+from meshnet.v1 import session_pb2
 
 if TYPE_CHECKING:
     from meshnet.ids import SessionKey
@@ -124,13 +124,7 @@ def _edges() -> list[session_pb2.EdgeSpec]:
 def _edge(
     from_stage: int, to_stage: int, carrier: session_pb2.EdgeSpec.Carrier, window_frames: int
 ) -> session_pb2.EdgeSpec:
-    return session_pb2.EdgeSpec(
-        from_stage=from_stage,
-        to_stage=to_stage,
-        carrier=carrier,
-        window_frames=window_frames,
-        codec=frame_pb2.CODEC_RAW,
-    )
+    return session_pb2.EdgeSpec(from_stage=from_stage, to_stage=to_stage, carrier=carrier, window_frames=window_frames)
 
 
 def _milliseconds(seconds: float) -> int:

@@ -24,7 +24,7 @@ HEAD_TIMEOUT_S: Final = 10.0
 BODY_TIMEOUT_S: Final = 30.0
 # A client that takes nothing for this long is cut.
 STALL_S: Final = 30.0
-READ_BYTES: Final = 64 * 1024
+READ_BYTES: Final = 16 * 1024
 # A refused client may still be sending: what it sends is thrown away for a moment, or it would never see the refusal.
 LINGER_S: Final = 2.0
 LINGER_MAX_BYTES: Final = 64 * 1024 * 1024

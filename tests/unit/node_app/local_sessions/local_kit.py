@@ -1,0 +1,49 @@
+"""Terms and messages for tests of local sessions."""
+
+from __future__ import annotations
+
+from meshnet.constants import GATEWAY_STAGE
+from meshnet.frame import Ack, EdgeBody, EdgeMessage, FinishReason, TokenEvent
+from meshnet.ids import Address, Edge, SessionKey
+from meshnet.openai.specification import SamplingSpec
+from meshnet.v1 import session_pb2
+from node_app.local_sessions.terms import LocalRequest, LocalShard, LocalTerms
+
+KEY = SessionKey(b"s" * 16, 1)
+END_TOKEN, VOCABULARY_SIZE, N_LAYERS, CONTEXT_LENGTH = 257, 260, 2, 4096
+CONTRACT = session_pb2.BoundaryContract(
+    layers=session_pb2.LayerRange(layer_begin=0, layer_end=N_LAYERS),
+    n_layers=N_LAYERS,
+    architecture="fake",
+    vocab_size=VOCABULARY_SIZE,
+    context_length=CONTEXT_LENGTH,
+    contract_digest=b"c" * 32,
+)
+SHARD = LocalShard(CONTRACT, decode_ms=3.0, prefill_ms_per_row=0.2)
+PROMPT_EDGE, TOKEN_EDGE = Edge(GATEWAY_STAGE, 0), Edge(0, GATEWAY_STAGE)
+
+
+def a_request(prompt_tokens: int = 300, max_tokens: int = 40) -> LocalRequest:
+    return LocalRequest(
+        prompt_tokens=tuple(number % 256 for number in range(prompt_tokens)),
+        max_tokens=max_tokens,
+        sampling=SamplingSpec(temperature=0.0, seed=7),
+        end_tokens=(END_TOKEN,),
+        vocabulary_size=VOCABULARY_SIZE,
+    )
+
+
+def terms_of(request: LocalRequest | None = None, key: SessionKey = KEY) -> LocalTerms:
+    return LocalTerms(key, request or a_request(), SHARD)
+
+
+def from_worker(body: EdgeBody, key: SessionKey = KEY, edge: Edge | None = None) -> EdgeMessage:
+    """A message as an honest worker sends it."""
+    usual = PROMPT_EDGE if isinstance(body, Ack) else TOKEN_EDGE
+    return EdgeMessage.on(Address(key, edge or usual), body)
+
+
+def a_token(
+    index: int, *, prompt_tokens: int = 300, token_id: int = 65, finish: FinishReason | None = None
+) -> TokenEvent:
+    return TokenEvent(index=index, token_id=token_id, position=prompt_tokens + index, finish=finish)
