@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Final
 
 from meshnet.errors import RouteError
+from meshnet.failure_codes import NodeCode
 
 # The worker of a session died or was judged dead. Not the stage's peers' fault, so not `stage_lost`.
-WORKER_LOST: Final = "worker_lost"
+WORKER_LOST: Final = NodeCode.WORKER_LOST.value
 # The worker did not answer a call within its deadline.
-WORKER_TIMEOUT: Final = "worker_timeout"
+WORKER_TIMEOUT: Final = NodeCode.WORKER_TIMEOUT.value
 # The relay connection stayed away for longer than a session can wait.
-RELAY_LOST: Final = "relay_lost"
+RELAY_LOST: Final = NodeCode.RELAY_LOST.value
 
 
 class StageRefusedError(RouteError):

@@ -43,6 +43,18 @@ class FailureCode(StrEnum):
     CANCELLED = "cancelled"
 
 
+class NodeCode(StrEnum):
+    """What only a node can say, of its own parts. Source: docs/wire.md, Of a node."""
+
+    WORKER_LOST = "worker_lost"
+    WORKER_TIMEOUT = "worker_timeout"
+    RELAY_LOST = "relay_lost"
+
+
+# A stage that is gone has one code for whoever waits for it, whether a neighbour, the relay or its own node told first.
+STAGE_LOSSES: Final[frozenset[str]] = frozenset(NodeCode)
+
+
 # One heading per code for people; `message` says the rest.
 TITLES: Final[dict[FailureCode, str]] = {
     FailureCode.MALFORMED: "Malformed message",

@@ -1,6 +1,7 @@
 """What an input means: its column in the transition table, and the trouble that it tells of.
 
-Invariant: pure; a code or text that came from a node is kept as it is, and its stage is one of the route's or none.
+Invariant: pure; a code or text that came from a node is kept as it is, except that a stage which is gone has one code
+whoever tells of it first; a trouble's stage is one of the route's or none.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from meshnet.failure_codes import TITLES, FailureCode
+from meshnet.failure_codes import STAGE_LOSSES, TITLES, FailureCode
 from meshnet.frame import Ack, PrefillProgress, SessionGone, StageFailure, TokenEvent
 from tracker_site.routes import machine_io as io
 from tracker_site.routes.request import RouteFailedError
@@ -70,7 +71,8 @@ def trouble_of(given: RouteInput, n_stages: int) -> Trouble:
         case io.RelayFailed(code=code, message=message, stage=stage):
             return Trouble(code, message, stage if stage is not None and stage < n_stages else None)
         case io.StageRefused() | io.StageGone():
-            return Trouble(given.code, given.message, given.stage)
+            code = FailureCode.STAGE_LOST if given.code in STAGE_LOSSES else given.code
+            return Trouble(code, given.message, given.stage)
         case io.Received(sender, message):
             body = message.body
             if isinstance(body, StageFailure):

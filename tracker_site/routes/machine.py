@@ -168,9 +168,20 @@ class RouteMachine:
             case Step.RETRY, _:
                 self._retry(trouble_of(given, attempt.terms.n_stages), now_s)
             case Step.FAIL, _:
-                self._fail(trouble_of(given, attempt.terms.n_stages))
+                self._fail(self._believed(trouble_of(given, attempt.terms.n_stages), attempt, now_s))
             case _, io.Received(sender, message):
                 self._take_message(attempt, sender, message, now_s)
+
+    def _believed(self, trouble: Trouble, attempt: Attempt, now_s: float) -> Trouble:
+        """What a stage tells of, except that it cannot know why it does not hear the site.
+
+        Where the reader has long taken everything, its acknowledgements are what got lost, on the way over the relay.
+        """
+        waits_since_s = None if attempt.tokens is None else attempt.tokens.reader_waits_since_s()
+        is_long = waits_since_s is not None and now_s - waits_since_s >= self._deadlines.grace_s / 2
+        if trouble.code != FailureCode.GATEWAY_LOST or not is_long:
+            return trouble
+        return Trouble("relay_unavailable", "The relay does not carry what the site and the route say to each other.")
 
     def _open(self, plan: RoutePlan, now_s: float) -> None:
         self._epoch += 1

@@ -50,7 +50,8 @@ _WRITE_STALL_S: Final = 10.0
 _RECONNECT: Final = Backoff(first_s=0.1, longest_s=1.0)
 # A connection that stood this long was a good one: the next attempt comes at once again.
 _GOOD_AFTER_S: Final = 10.0
-_KEEPALIVE_S: Final = 20.0
+# A relay that stands still is noticed after two of these, before the stages' step deadlines lay it to one of them.
+_KEEPALIVE_S: Final = 3.0
 
 log = logging.getLogger(__name__)
 

@@ -37,6 +37,7 @@ class TokenBook:
         self._taken = -1
         self._acknowledged = -1
         self._ack_due_s: float | None = None
+        self._caught_up_s: float | None = None
 
     @property
     def is_finished(self) -> bool:
@@ -47,6 +48,10 @@ class TokenBook:
     def is_tail_waiting(self) -> bool:
         """Whether the tail may not go on before the next acknowledgement."""
         return self._receiver.next_index > self._acknowledged + TOKEN_ACK_WINDOW
+
+    def reader_waits_since_s(self) -> float | None:
+        """Since when the reader has had everything that came; None while it is behind, or nothing has come."""
+        return self._caught_up_s if self._taken + 1 == self._receiver.next_index else None
 
     def receive(self, event: TokenEvent) -> TokenReceived | None:
         """Check an event; None for a repeat.
@@ -82,6 +87,7 @@ class TokenBook:
             raise ValueError(f"token {index} has not come")
         if index > self._taken:
             self._taken = index
+            self._caught_up_s = now_s
             if self._ack_due_s is None:
                 self._ack_due_s = now_s + self._ack_delay_s
 
