@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from typing import TYPE_CHECKING, Final, Self
 
@@ -35,7 +36,8 @@ def bind_loopback(port: int) -> socket.socket:
     try:
         return socket.create_server((LOOPBACK, port), backlog=CONNECTIONS_MAX)
     except OSError as error:
-        raise SettingsError(f"--api-port {port}: {error.strerror or error}") from error
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise SettingsError(f"--api-port {port}: {reason}") from error
 
 
 class LocalServer:
