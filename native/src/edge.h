@@ -74,6 +74,9 @@ class SendingEdge {
   // Since when the receiver owes an acknowledgement without any progress; none where it owes none.
   std::optional<TimePoint> waiting_since() const;
 
+  // When the receiver last acknowledged something, or was sent something after it had acknowledged everything.
+  TimePoint progress_at() const { return progress_at_; }
+
  private:
   const Window window_;
   std::deque<std::pair<std::uint64_t, std::uint64_t>> in_flight_;  // (seq, tensor bytes)

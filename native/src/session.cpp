@@ -25,6 +25,7 @@ Status Session::Queue(v1::Frame&& frame, TimePoint now) {
     if (!AllFinite(tensor.data())) return {Code::kNotFinite, "a row that is not finite"};
   }
   queued_length_ = frame.position() + frame.rows();
+  if (frame.phase() == v1::PHASE_DECODE) token_frames_ = 0;
   prompt_done = frame.phase() != v1::PHASE_PREFILL || frame.prompt_end();
   pending.push_back({std::move(frame), now});
   return Status::Ok();
@@ -115,6 +116,23 @@ PendingRows Session::TakeFront() {
   PendingRows rows = std::move(pending.front());
   pending.pop_front();
   return rows;
+}
+
+void Session::NoteHandedOn(const v1::Frame& frame) {
+  if (!terms_.is_head()) return;
+  if (frame.phase() == v1::PHASE_DECODE) token_frames_ = 1;
+  if (frame.prompt_end()) token_frames_ = terms_.Find(terms_.downstream())->window.frames;
+}
+
+std::optional<TimePoint> Session::token_owed_since() const {
+  if (token_frames_ == 0 || downstream->waiting_since().has_value()) return std::nullopt;
+  return downstream->progress_at();
+}
+
+std::chrono::milliseconds Session::token_patience() const {
+  // The next stage has done its part. The token's way home includes what it waits for at the tail.
+  const std::uint32_t steps_left = (terms_.n_stages - 2) * token_frames_;
+  return terms_.step_deadline * steps_left + std::max(terms_.step_deadline, 2 * terms_.gateway_grace);
 }
 
 }  // namespace meshnet

@@ -54,6 +54,14 @@ class Session {
   // The rows in front take part in a step from now on.
   PendingRows TakeFront();
 
+  // Rows were handed on. On the head of several stages these may be the ones that must cause a token.
+  void NoteHandedOn(const v1::Frame& frame);
+  // Since when the next stage has acknowledged such rows without the token having come; none where none is owed, or
+  // while that stage owes its acknowledgement itself.
+  std::optional<TimePoint> token_owed_since() const;
+  // How long the token may take from then on. Source: docs/wire.md, Time.
+  std::chrono::milliseconds token_patience() const;
+
   bool is_open = true;
   bool in_step = false;
   std::deque<PendingRows> pending;
@@ -79,6 +87,8 @@ class Session {
   const SequenceId sequence_;
   const ShardFacts& facts_;
   std::uint64_t queued_length_ = 0;  // length once everything pending is computed
+  // Head: frames, the one that must cause a token included, that may be in flight at each seam; 0 where none is owed.
+  std::uint32_t token_frames_ = 0;
 };
 
 }  // namespace meshnet

@@ -107,6 +107,7 @@ void StageMachine::SendDownstream(const SessionPointer& session, StepItem* item,
   const std::uint64_t bytes = item->hidden.has_value() ? item->hidden->data().size() : 0;
   if (item->hidden.has_value()) *frame.add_tensors() = std::move(*item->hidden);
   frame.set_seq(session->downstream->Send(bytes, now));
+  session->NoteHandedOn(frame);
   SendFrame(session, std::move(frame), now);
 }
 

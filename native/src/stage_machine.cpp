@@ -70,7 +70,23 @@ void StageMachine::Fail(const SessionPointer& session, const Status& status, std
   message.mutable_failure()->set_message(status.message());
   message.mutable_failure()->set_stage(stage_at_fault == kGatewayStage ? session->terms().stage : stage_at_fault);
   outgoing_.push_back({{}, std::move(message)});
+  // This stage's own way to the Gateway may be what is broken: whoever sends to it hears of the end as well.
+  for (const auto& [edge, receiving] : session->receiving) {
+    if (edge.from_stage == kGatewayStage) continue;
+    outgoing_.push_back({CarrierOf(*session, edge),
+                         Farewell(ToBytes(session->terms().session), session->terms().epoch, edge, status.code())});
+  }
   Remove(session, now);
+}
+
+v1::EdgeMessage StageMachine::Farewell(const std::string& session, std::uint32_t epoch, Edge edge, Code reason) const {
+  v1::EdgeMessage message;
+  message.set_session(session);
+  message.set_epoch(epoch);
+  message.set_from_stage(edge.from_stage);
+  message.set_to_stage(edge.to_stage);
+  message.mutable_gone()->set_reason(std::string(CodeName(reason)));
+  return message;
 }
 
 Status StageMachine::Receive(const Origin& origin, v1::Frame&& frame, TimePoint now) {
@@ -173,14 +189,8 @@ StageMachine::SessionPointer StageMachine::FindFor(const Origin& origin, const s
   if (open != nullptr && open->terms().epoch == epoch) return open;
   if (!answer) return nullptr;
   ++counters_.frames_stray;
-  v1::EdgeMessage gone;
-  gone.set_session(session);
-  gone.set_epoch(epoch);
-  gone.set_from_stage(edge.from_stage);
-  gone.set_to_stage(edge.to_stage);
   const bool is_old = open != nullptr && open->terms().epoch > epoch;
-  gone.mutable_gone()->set_reason(std::string(CodeName(is_old ? Code::kOldEpoch : Code::kUnknownSession)));
-  outgoing_.push_back({origin, std::move(gone)});
+  outgoing_.push_back({origin, Farewell(session, epoch, edge, is_old ? Code::kOldEpoch : Code::kUnknownSession)});
   return nullptr;
 }
 
@@ -271,6 +281,8 @@ std::optional<TimePoint> StageMachine::CheckDeadlines(const SessionPointer& sess
        Code::kStepTimeout, "the next stage did not answer", terms.stage + 1},
       {session->ring.has_value() ? session->ring->waiting_since() : std::nullopt, terms.step_deadline,
        Code::kStepTimeout, "the head did not answer", 0},
+      {session->token_owed_since(), session->token_patience(), Code::kStepTimeout, "no token came back",
+       terms.n_stages - 1},
       {session->generation.has_value() ? session->generation->waiting_since() : std::nullopt, terms.gateway_grace,
        Code::kGatewayLost, "no acknowledgement of tokens", terms.stage},
       {session->gone_at, kGoneGrace, Code::kStageLost, "another stage has closed the session", session->gone_stage},

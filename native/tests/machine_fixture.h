@@ -80,6 +80,14 @@ inline v1::Frame Chunk(std::uint64_t seq, std::uint64_t position, std::uint32_t 
   return frame;
 }
 
+// A token that comes back to the head of a route of `n_stages`.
+inline v1::Frame RingToken(std::uint64_t seq, std::uint64_t position, std::uint32_t n_stages, char name = 's') {
+  v1::Frame frame = Chunk(seq, position, 1, false, name);
+  frame.set_from_stage(n_stages - 1);
+  frame.set_phase(v1::PHASE_DECODE);
+  return frame;
+}
+
 inline v1::EdgeMessage AckOn(Edge edge, std::uint64_t seq, char name = 's') {
   v1::EdgeMessage message;
   message.set_session(SessionBytes(name));

@@ -129,6 +129,85 @@ TEST(StageMachineTest, DeadlinesFailTheirSessionWithTheirCode) {
   EXPECT_EQ(failures[0].failure().stage(), 1u);
 }
 
+// A head whose prompt the next stage has acknowledged at 0.
+std::unique_ptr<TestStage> HeadWithoutAToken(std::uint32_t n_stages, std::uint32_t gateway_grace_ms) {
+  auto head = std::make_unique<TestStage>(LayerSpan{0, 4});
+  v1::SessionSpec spec = SpecFor(head->engine->facts(), 0, n_stages);
+  spec.set_gateway_grace_ms(gateway_grace_ms);
+  spec.set_idle_ms(60'000);
+  EXPECT_TRUE(head->machine.Open(spec, At(0)).ok());
+  EXPECT_TRUE(head->machine.Receive(kBridge, Chunk(0, 0, 8, true), At(0)).ok());
+  head->Run(At(0));
+  EXPECT_TRUE(head->machine.Receive(kBridge, AckOn({0, 1}, 0), At(0)).ok());
+  return head;
+}
+
+TEST(StageMachineTest, ATokenThatDoesNotComeBackIsTheTailsFaultOnceAllStagesHadTheirTime) {
+  struct Case {
+    std::uint32_t n_stages;
+    std::uint32_t gateway_grace_ms;
+    int due_ms;
+  };
+  // A step is 1000 ms, a seam's window 2 frames: a prompt's last chunk may stand behind another at each seam.
+  for (const Case& given : {Case{2, 500, 1000}, Case{2, 900, 1800}, Case{4, 500, 2 * 2 * 1000 + 1000}}) {
+    const auto head = HeadWithoutAToken(given.n_stages, given.gateway_grace_ms);
+    EXPECT_EQ(head->machine.Tick(At(given.due_ms - 1)), At(given.due_ms));
+    EXPECT_EQ(head->TakeFailure(), "");
+    (void)head->machine.Tick(At(given.due_ms));
+    const std::vector<v1::EdgeMessage> failures = head->TakeEdgeMessages(v1::EdgeMessage::kFailure);
+    ASSERT_EQ(failures.size(), 1u);
+    EXPECT_EQ(failures[0].failure().code(), "step_timeout");
+    EXPECT_EQ(failures[0].failure().stage(), given.n_stages - 1);
+  }
+}
+
+TEST(StageMachineTest, ATokenIsOwedForEveryRowHandedOnAndOnlyThen) {
+  const auto head = HeadWithoutAToken(4, 500);
+  // In time: nothing is owed while the head computes, then the next stage owes its acknowledgement first.
+  ASSERT_TRUE(head->machine.Receive(kBridge, RingToken(0, 8, 4), At(900)).ok());
+  (void)head->machine.Tick(At(20'000));
+  EXPECT_EQ(head->TakeFailure(), "");
+  head->Run(At(20'000));
+  EXPECT_EQ(head->machine.Tick(At(20'001)), At(21'000));
+  ASSERT_TRUE(head->machine.Receive(kBridge, AckOn({0, 1}, 1), At(20'100)).ok());
+  // A token's row stands alone: one step for each of the two stages behind, one for the way home.
+  EXPECT_EQ(head->machine.Tick(At(23'099)), At(23'100));
+  EXPECT_EQ(head->TakeFailure(), "");
+  (void)head->machine.Tick(At(23'100));
+  EXPECT_EQ(head->TakeFailure(), "step_timeout");
+  // Neither before the prompt's end, nor on other stages.
+  TestStage early({0, 4});
+  ASSERT_TRUE(early.machine.Open(SpecFor(early.engine->facts(), 0, 2), At(0)).ok());
+  ASSERT_TRUE(early.machine.Receive(kBridge, Chunk(0, 0, 4, false), At(0)).ok());
+  early.Run(At(0));
+  ASSERT_TRUE(early.machine.Receive(kBridge, AckOn({0, 1}, 0), At(0)).ok());
+  EXPECT_EQ(early.machine.Tick(At(4999)), At(5000));
+  EXPECT_EQ(early.TakeFailure(), "");
+}
+
+TEST(StageMachineTest, AStageThatFailsTellsWhoeverSendsToItAndNobodyElse) {
+  struct Case {
+    LayerSpan layers;
+    std::uint32_t stage;
+    Edge told;
+  };
+  for (const Case& given : {Case{{0, 3}, 0, {2, 0}}, Case{{3, 6}, 1, {0, 1}}, Case{{6, 8}, 2, {1, 2}}}) {
+    TestStage stage(given.layers);
+    ASSERT_TRUE(stage.machine.Open(SpecFor(stage.engine->facts(), given.stage, 3), At(0)).ok());
+    (void)stage.machine.Tick(At(5000));
+    EXPECT_EQ(stage.TakeFailure(), "idle");
+    const std::vector<v1::EdgeMessage> gone = stage.TakeEdgeMessages(v1::EdgeMessage::kGone);
+    ASSERT_EQ(gone.size(), 1u);
+    EXPECT_EQ((Edge{gone[0].from_stage(), gone[0].to_stage()}), given.told);
+    EXPECT_EQ(gone[0].gone().reason(), "idle");
+  }
+  // What everybody was told to close needs no farewell.
+  TestStage closed({3, 8});
+  ASSERT_TRUE(closed.machine.Open(SpecFor(closed.engine->facts(), 1, 2), At(0)).ok());
+  EXPECT_TRUE(closed.machine.Close(ToSessionId(SessionBytes('s')), 1, At(1)));
+  EXPECT_TRUE(closed.TakeEdgeMessages(v1::EdgeMessage::kGone).empty());
+}
+
 TEST(StageMachineTest, TimeSpentWaitingCountsAgainstTheBudget) {
   TestStage stage({0, 8});
   ASSERT_TRUE(stage.machine.Open(SpecFor(stage.engine->facts(), 0, 1), At(0)).ok());

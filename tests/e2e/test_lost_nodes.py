@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from meshnet.fake import END_TOKEN_ID
 from tests.e2e.answers import a_chat, a_long_chat
 from tests.e2e.conftest import NODES
 from tests.e2e.processes import until
@@ -36,6 +37,14 @@ def kill_agent(node: RunningNode) -> None:
 
 def stop_worker(node: RunningNode) -> None:
     os.kill(node.worker_pid, signal.SIGSTOP)
+
+
+def stop_agent(node: RunningNode) -> None:
+    os.kill(node.program.pid, signal.SIGSTOP)
+
+
+def thaw(stack: Stack, name: str) -> None:
+    os.kill(stack.nodes[name].program.pid, signal.SIGCONT)
 
 
 BLOWS: list[tuple[Callable[[RunningNode], None], float]] = [
@@ -138,6 +147,59 @@ def test_a_whole_answer_that_loses_its_head_is_an_error_with_its_status(stack: S
         answer = asking.result(timeout=10)
     assert (answer.status_code, answer.json()["error"]["stage"]) == (503, 0)
     stack.nodes[head].next_ready()
+    stack.until_idle()
+
+
+@pytest.mark.parametrize(("model", "stage"), [("direct", 1), ("relay", 0), ("relay", 1)])
+def test_an_agent_that_freezes_is_named_by_those_who_wait_for_its_stage(stack: Stack, model: str, stage: int) -> None:
+    """Its worker goes on, but what leaves by the agent leaves no more; only the others can say so."""
+    lost, other = NODES[model][stage], NODES[model][1 - stage]
+    try:
+        with stack.client.stream(a_long_chat(model)) as stream:
+            stream.read_deltas(30)
+            assert stack.busy_nodes([other])  # the control: there is something to be freed
+            struck_s = time.monotonic()
+            stop_agent(stack.nodes[lost])
+            stream.read_to_end()
+            took_s = time.monotonic() - struck_s
+        stack.until_idle([other], FREED_DEADLINE_S)
+    finally:
+        thaw(stack, lost)
+    assert stream.error is not None
+    print(
+        f"stop_agent stage {stage} {model}: {stream.error['code']} stage {stream.error['stage']} "
+        f"after {took_s * 1000:.0f} ms, {stream.deltas} tokens"
+    )
+    assert stream.error["stage"] == stage
+    assert took_s <= STEP_DEADLINE_S
+    stack.until_idle()
+    stack.assert_settled()
+    until_served(stack, model)
+
+
+def test_a_direct_route_does_without_its_heads_agent(stack: Stack) -> None:
+    """Once the prompt is in, nothing of the answer passes through it."""
+    head = NODES["direct"][0]
+    try:
+        with stack.client.stream(a_chat("direct", max_tokens=400, logit_bias={str(END_TOKEN_ID): -100})) as stream:
+            stream.read_deltas(30)
+            stop_agent(stack.nodes[head])
+            struck_s = time.monotonic()
+            stream.read_to_end()
+        took_s = time.monotonic() - struck_s
+    finally:
+        thaw(stack, head)
+    print(f"stop_agent stage 0 direct: {stream.deltas} tokens, the last {took_s * 1000:.0f} ms later, {stream.error}")
+    assert stream.error is None
+    assert stream.is_done
+    stack.until_idle()
+    stack.assert_settled()
+    until_served(stack, "direct")
+
+
+def until_served(stack: Stack, model: str) -> None:
+    """Wait until a request is answered again, by whichever connections."""
+    until(lambda: stack.client.post(a_chat(model, max_tokens=4)).status_code == 200, f"{model} serves again")
     stack.until_idle()
 
 

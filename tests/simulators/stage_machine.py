@@ -134,9 +134,10 @@ class StageMachine:
         match read.body:
             case Ack():
                 self._acknowledge(session, read.edge, read.body, now_s)
+            case SessionGone() if sender == GATEWAY_STAGE:
+                self.fail(session, FailureCode.GATEWAY_LOST, "the Gateway has closed the session", sender, now_s)
             case SessionGone():
-                code = FailureCode.GATEWAY_LOST if sender == GATEWAY_STAGE else FailureCode.STAGE_LOST
-                self.fail(session, code, "the other end has closed the session", sender, now_s)
+                session.note_gone(sender, now_s)
             case Close():
                 self._remove(session, now_s)
 
@@ -199,6 +200,10 @@ class StageMachine:
         at_fault = session.terms.stage if stage == GATEWAY_STAGE else stage
         own = session.terms.stage
         self._send(session, Edge(own, GATEWAY_STAGE), StageFailure(code.value, message, at_fault))
+        # This stage's own way to the Gateway may be what is broken: whoever sends to it hears of the end as well.
+        for edge in session.receiving:
+            if edge.from_stage != GATEWAY_STAGE:
+                self._send(session, edge, SessionGone(code.value))
         self._remove(session, now_s)
 
     def _check_admission(self, key: SessionKey, kv_cells: int, now_s: float) -> None:

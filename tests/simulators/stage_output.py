@@ -57,6 +57,7 @@ class StageOutput:
             budget_ms=_remaining_ms(taken.budget_ms, now_s - waiting.received_at_s),
             residence=_residence(session, waiting, taken_at_s, now_s),
         )
+        session.note_handed_on(frame)
         self._mark_sent(session, terms.downstream, now_s)
         self._outgoing.extend(fragment_frame(frame))
 

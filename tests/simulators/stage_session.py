@@ -40,6 +40,10 @@ class Deadline:
     stage: int
 
 
+# A stage that closed a session has told the Gateway why; its neighbours report the loss only after this.
+GONE_GRACE_S = 0.25
+
+
 class StageSession:
     """Not thread-safe; owned by a `StageMachine`."""
 
@@ -57,6 +61,8 @@ class StageSession:
         self.counts = Counter(terms.committed)
         self.held_token: TokenEvent | None = None
         self._load = load
+        self._gone: tuple[int, float] | None = None
+        self._token_frames = 0
         self._queued_length = 0
         self._prompt_done = False
         self._add_edges(now_s)
@@ -82,16 +88,41 @@ class StageSession:
         self._check_contract(frame)
         self._check_position(frame)
         self._queued_length = frame.position + frame.rows
+        if frame.phase is Phase.DECODE:
+            self._token_frames = 0
         self._prompt_done = frame.phase is not Phase.PREFILL or frame.prompt_end
         self.waiting.append(Waiting(frame, now_s))
 
     @property
     def is_ready(self) -> bool:
         """Whether the frame in front may run now."""
-        if not self.is_open or self.in_step_since_s is not None or not self.waiting:
+        if not self.is_open or self._gone or self.in_step_since_s is not None or not self.waiting:
             return False
         downstream = self.sending.get(self.terms.downstream)
         return downstream is None or downstream.has_credit(self._output_bytes(self.waiting[0].frame))
+
+    def note_gone(self, stage: int, now_s: float) -> None:
+        """A neighbour has closed the session; the first to say so counts."""
+        self._gone = self._gone or (stage, now_s)
+
+    def note_handed_on(self, frame: Frame) -> None:
+        """Rows left for the next stage; on the head they may be the ones that must cause a token."""
+        if not self.terms.is_head:
+            return
+        if frame.phase is Phase.DECODE:
+            self._token_frames = 1
+        elif frame.prompt_end:
+            self._token_frames = self.terms.windows[self.terms.downstream].frames
+
+    def _token_deadlines(self) -> Iterator[Deadline]:
+        """The token that the head waits for, once the next stage has done its part. Source: docs/wire.md, Time."""
+        terms = self.terms
+        if not self._token_frames or self.sending[terms.downstream].in_flight_frames:
+            return
+        steps_left = (terms.n_stages - 2) * self._token_frames
+        patience_s = terms.step_deadline_s * steps_left + max(terms.step_deadline_s, 2 * terms.gateway_grace_s)
+        at_s = self.sent_at_s[terms.downstream] + patience_s
+        yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "no token came back", terms.n_stages - 1)
 
     def deadlines(self) -> Iterator[Deadline]:
         """Everything that this session waits for."""
@@ -106,6 +137,11 @@ class StageSession:
             if sending.in_flight_frames:
                 at_s = self.sent_at_s[edge] + terms.step_deadline_s
                 yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "no acknowledgement of rows", edge.to_stage)
+        yield from self._token_deadlines()
+        if self._gone is not None:
+            stage, at_s = self._gone
+            message = "another stage has closed the session"
+            yield Deadline(at_s + GONE_GRACE_S, FailureCode.STAGE_LOST, message, stage)
         waiting_since_s = None if self.tokens is None else self.tokens.waiting_since_s()
         if waiting_since_s is not None:
             at_s = waiting_since_s + terms.gateway_grace_s

@@ -92,7 +92,7 @@ def _session_spec(terms: RouteTerms, stage: int) -> session_pb2.SessionSpec:
         max_tokens=request.max_tokens,
         edges=[_edge_spec(terms, one, stage) for one in terms.edges if _touches(one, stage)],
         idle_ms=_milliseconds(deadlines.idle_s),
-        step_deadline_ms=_milliseconds(terms.step_s),
+        step_deadline_ms=_milliseconds(terms.step_s - deadlines.telling_s),
         token_window=TOKEN_ACK_WINDOW,
         gateway_grace_ms=_milliseconds(deadlines.grace_s),
         exact=request.is_exact,

@@ -150,7 +150,7 @@ def test_a_spec_says_what_was_planned() -> None:
     assert (spec.session, spec.epoch, spec.stage, spec.n_stages) == (SESSION, 3, 1, 2)
     assert (spec.layers.layer_begin, spec.layers.layer_end) == (2, 4)
     assert (spec.prompt_tokens, spec.max_tokens, spec.token_window) == (300, 40, 32)
-    assert (spec.idle_ms, spec.gateway_grace_ms, spec.step_deadline_ms) == (60_000, 2_000, 8_000)
+    assert (spec.idle_ms, spec.gateway_grace_ms, spec.step_deadline_ms) == (60_000, 2_000, 7_750)
 
 
 def test_a_slow_stage_gets_the_time_it_needs_within_bounds() -> None:
