@@ -95,6 +95,7 @@ void FillExactClass(const LoadPlan& plan, v1::ExactClass* exact) {
   exact->set_kv_type_v(build.kv_type_v);
   exact->set_ubatch(plan.ubatch_rows);
   exact->set_cpu_features(build.instruction_sets);
+  exact->set_threads(plan.threads);  // of prompt steps and of token steps alike: ContextParams
 }
 
 ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const llama_model* model,

@@ -182,6 +182,16 @@ Tokens EngineGreedy(ShardEngine* engine, const Tokens& prompt, int count) {
   return generated;
 }
 
+TEST(LlamaEngineTest, TheExactClassNamesTheThreadsOfAStep) {
+  for (const std::uint32_t threads : {1u, 2u}) {
+    LoadPlan plan = Plan(TestModelPath());
+    plan.threads = threads;
+    Result<std::unique_ptr<ShardEngine>> engine = LoadLlamaEngine(plan, GoOn);
+    ASSERT_TRUE(engine.ok()) << engine.status().message();
+    EXPECT_EQ(engine.value()->facts().contract.exact_class().threads(), threads);
+  }
+}
+
 TEST(LlamaEngineTest, GreedyEqualsAPlainLlamaLoop) {
   constexpr int kTokens = 48;
   Result<std::unique_ptr<ShardEngine>> engine = LoadLlamaEngine(Plan(TestModelPath()), GoOn);

@@ -12,7 +12,7 @@ import pytest
 from meshnet.frame import TokenEvent
 from meshnet.ids import SessionKey
 from meshnet.v1 import worker_pb2
-from tests.integration.native.native_routes import WORKER
+from tests.integration.native.native_routes import WORKER, until_free
 from tests.simulators.bridged_route import BridgedRoute
 from tests.simulators.fake_shards import terms
 from tests.simulators.plain_gateway import PlainGateway
@@ -54,23 +54,47 @@ async def generate(route: BridgedRoute, prompts: list[tuple[int, ...]], epoch: i
     return [gateways[one.key].answer.tokens for one in given]
 
 
+def load_request(threads: int) -> worker_pb2.LoadRequest:
+    return worker_pb2.LoadRequest(
+        engine=worker_pb2.ENGINE_KIND_LLAMA,
+        gguf_path=model_path(),
+        context_length=512,
+        max_sessions=4,
+        threads=threads,
+        flash_attention=True,
+        artifact_digest=b"a" * 32,
+    )
+
+
+async def test_threads_are_part_of_the_exact_class_and_of_nothing_else(tmp_path: Path) -> None:
+    """Attention on the CPU splits cells by thread (docs/parity.md): exact routes need equal numbers, others do not."""
+    contracts = []
+    for threads in (1, 2):
+        socket = tmp_path / f"w{threads}.sock"
+        async with running_program(WORKER, socket) as program, BridgedRoute([program.socket_path]) as route:
+            stub = route.workers[0].stub
+            progress = [one async for one in stub.Load(load_request(threads), timeout=LOAD_TIMEOUT_S)]
+            contracts.append(progress[-1].contract)
+    one, two = contracts
+    assert (one.exact_class.threads, two.exact_class.threads) == (1, 2)
+    assert one.exact_class.SerializeToString(deterministic=True) != two.exact_class.SerializeToString(
+        deterministic=True
+    )
+    assert one.contract_digest == two.contract_digest
+    two.exact_class.threads = 1
+    assert one == two
+
+
 async def test_sessions_in_company_equal_each_alone(tmp_path: Path) -> None:
     async with running_program(WORKER, tmp_path / "w.sock") as program, BridgedRoute([program.socket_path]) as route:
-        request = worker_pb2.LoadRequest(
-            engine=worker_pb2.ENGINE_KIND_LLAMA,
-            gguf_path=model_path(),
-            context_length=512,
-            max_sessions=4,
-            threads=1,
-            flash_attention=True,
-            artifact_digest=b"a" * 32,
-        )
+        request = load_request(threads=1)
         progress = [one async for one in route.workers[0].stub.Load(request, timeout=LOAD_TIMEOUT_S)]
         route.contracts = [progress[-1].contract]
         alone = [(await generate(route, [prompt], number + 1))[0] for number, prompt in enumerate(PROMPTS)]
         started_s = time.monotonic()
         together = await generate(route, PROMPTS, 10)
         elapsed_s = time.monotonic() - started_s
+        await until_free(route.workers[0])
         status = await route.workers[0].status()
     ids = [[event.token_id for event in tokens] for tokens in alone]
     assert [[event.token_id for event in tokens] for tokens in together] == ids

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +28,7 @@ from meshnet.generation.progress import PrefillAdvanced, StageHealthChanged, Tok
 from meshnet.ids import Edge
 from meshnet.openai.events import FinishReason as ReaderFinish
 from meshnet.openai.telemetry import StageState
+from meshnet.v1 import session_pb2
 from tests.unit.routes.route_kit import (
     DEADLINES,
     END_TOKEN,
@@ -176,12 +178,13 @@ def test_a_stage_that_does_not_fit_is_planned_around(stage: int, change: dict[st
     assert failure(driven) == ("contract_mismatch", stage)
 
 
-def test_exact_routes_need_one_exact_class() -> None:
+@pytest.mark.parametrize("change", [{"repack": True}, {"threads": 2}], ids=str)
+def test_exact_routes_need_one_exact_class(change: dict[str, Any]) -> None:
     for is_exact, state in ((False, RouteState.OPENING), (True, RouteState.PLANNING)):
         driven = Driven(a_request(is_exact=is_exact))
         driven.plan()
         other = a_contract(1)
-        other.exact_class.repack = True
+        other.exact_class.MergeFrom(session_pb2.ExactClass(**change))
         driven.give(io.StageOpened(1, 0, a_contract(0)), io.StageOpened(1, 1, other))
         assert driven.state() is state
 
