@@ -9,10 +9,11 @@ L_return the way back from the tail to the head.
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from tracker_site.routes.offers import RELAY_HOP_MS, Hop, Offer, carrier_between
+from tracker_site.routes.offers import RELAY_HOP_MS, CarrierClass, Hop, Offer, carrier_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 # What a carrier adds to a hop between two nodes, in ms.
 CARRIER_MS: Final[Mapping[Hop | None, float]] = {Hop.DIRECT: 0.0, Hop.RELAY: RELAY_HOP_MS}
+
+
+@cache
+def carrier_ms_between(sender: CarrierClass, receiver: CarrierClass) -> float | None:
+    """What the hop's carrier adds, in ms; None where two such nodes cannot exchange rows."""
+    return CARRIER_MS.get(carrier_between(sender, receiver))
 
 
 def stage_ms(offer: Offer, need: RouteNeed) -> float:
@@ -33,7 +40,7 @@ def seam_ms(sender: Offer, receiver: Offer) -> float | None:
 
     Both legs are counted even on a direct hop: nobody has measured the pair, and no path is known to be shorter.
     """
-    carrier_ms = CARRIER_MS.get(carrier_between(sender.carrier_class, receiver.carrier_class))
+    carrier_ms = carrier_ms_between(sender.carrier_class, receiver.carrier_class)
     return None if carrier_ms is None else sender.latency_ms + receiver.latency_ms + carrier_ms
 
 

@@ -22,7 +22,6 @@ from tracker_site.routes.edges import carrier_name
 from tracker_site.routes.machine import RouteMachine
 from tracker_site.routes.need import RouteNeed
 from tracker_site.routes.news import frame_packet, message_packet, read_relay_event
-from tracker_site.routes.planner import plan_route
 from tracker_site.routes.request import RouteStage
 from tracker_site.routes.terms import TicketIssue, member_ticket, open_stage
 from tracker_site.routes.transitions import RouteState
@@ -207,12 +206,12 @@ class DrivenRoute:
             max_tokens=self._request.max_tokens,
             is_exact=self._request.is_exact,
             excluded_node_ids=excluded,
+            opened=self._parts.load,
         )
         try:
             # Without the relay no route can work: nothing is opened, and the reason is plain.
             await self._parts.link.ready(self._parts.deadlines.relay_s)
-            offers = await self._parts.nodes.offers(self._request.artifact_digest)
-            plan = plan_route([self._parts.with_load(offer) for offer in offers], need)
+            plan = await self._parts.offers.plan(self._request.artifact_digest, need)
         except RouteError as error:
             self._give(io.PlanFailed(error))
         else:

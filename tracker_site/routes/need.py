@@ -5,7 +5,8 @@ Invariant: pure values; the caller has already bounded them by the model's conte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 # Tokens that a plan is judged by where a request allows more: most answers end long before their limit.
@@ -22,6 +23,7 @@ class RouteNeed:
         max_tokens: generated at most.
         is_exact: bit-equal to the unsplit model, so all stages need one exact class.
         excluded_node_ids: nodes that have just refused this request.
+        opened: stages by node that this process has opened, which a node's report may not count yet.
     """
 
     n_layers: int
@@ -29,6 +31,7 @@ class RouteNeed:
     max_tokens: int
     is_exact: bool = False
     excluded_node_ids: frozenset[str] = frozenset()
+    opened: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def kv_cells(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from operator import is_
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -38,6 +39,14 @@ class Segment:
         self.prefill_ms: Final = sum(offer.prefill_ms for offer in offers)
         self.hops_ms: Final = offers[0].latency_ms + offers[-1].latency_ms
 
+    def under(self, need: RouteNeed) -> Segment:
+        """The segment as it stands for this request, with what has been opened on its node since."""
+        opened = need.opened.get(self.offers[0].node_id, 0)
+        if not opened:
+            return self
+        offers = tuple(offer.with_opened(opened) for offer in self.offers)
+        return self if all(map(is_, offers, self.offers)) else Segment(offers)
+
     def admits(self, need: RouteNeed) -> bool:
         """Whether every shard has room for the request and its node can be reached."""
         return all(is_admissible(offer, need) for offer in self.offers)
@@ -46,7 +55,7 @@ class Segment:
 def is_admissible(offer: Offer, need: RouteNeed) -> bool:
     """Whether the offer has room for the request and its node can be reached."""
     return (
-        offer.sessions_free > 0
+        offer.with_opened(need.opened.get(offer.node_id, 0)).sessions_free > 0
         and offer.kv_cells_free >= need.kv_cells
         and offer.has_data_link
         and offer.node_id not in need.excluded_node_ids
@@ -75,16 +84,19 @@ class Bucket:
         return segment.decode_ms + (segment.hops_ms if self._with_hops else 0.0)
 
     def cheapest(self, need: RouteNeed) -> Candidate | None:
-        """The admissible segment with the smallest cost, or None."""
+        """The admissible segment with the smallest cost, or None. What has been opened since only adds to a cost."""
         best: Candidate | None = None
         floor_ms = need.prompt_tokens * self._prefill_floor_ms
         for step_ms, segment in self._by_decode:
             decode_ms = need.expected_tokens * step_ms
             if best is not None and decode_ms + floor_ms >= best.cost_ms:
                 break
-            cost_ms = decode_ms + need.prompt_tokens * segment.prefill_ms
-            if (best is None or cost_ms < best.cost_ms) and segment.admits(need):
-                best = Candidate(cost_ms, segment)
+            now = segment.under(need)
+            if now is not segment:
+                decode_ms = need.expected_tokens * self._step_ms(now)
+            cost_ms = decode_ms + need.prompt_tokens * now.prefill_ms
+            if (best is None or cost_ms < best.cost_ms) and now.admits(need):
+                best = Candidate(cost_ms, now)
         return best
 
 

@@ -6,7 +6,7 @@ correctness, because stages check each other's contracts before a route opens.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from functools import cache
 from typing import Final, NamedTuple
@@ -113,6 +113,14 @@ class Offer:
     def prefill_ms(self) -> float:
         """One prompt row through the shard, under its present load; only one row of a prompt needs the output head."""
         return (self.layer_end - self.layer_begin) * self.prefill_ms_per_layer * self._load
+
+    def with_opened(self, stages: int) -> Offer:
+        """The offer, with stages that have been opened on its node since the node's last report."""
+        unreported = stages - self.sessions
+        if unreported <= 0:
+            return self
+        free = max(0, self.sessions_free - unreported)
+        return replace(self, sessions=self.sessions + unreported, sessions_free=free)
 
     @property
     def _load(self) -> float:

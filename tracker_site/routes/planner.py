@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from meshnet.constants import MAX_STAGES
-from tracker_site.routes.cost import CARRIER_MS
+from tracker_site.routes.cost import carrier_ms_between
 from tracker_site.routes.no_route import explain_no_route
 from tracker_site.routes.offer_index import ContractGroup, OfferIndex, Segment
-from tracker_site.routes.offers import CarrierClass, Offer, carrier_between
+from tracker_site.routes.offers import CarrierClass, Offer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,12 +80,17 @@ def _advance(
 ) -> _Frontier:
     """Every path of `reached` that can hand over to `segment`, extended by it."""
     arrivals: _Frontier = {}
+    expected_tokens, stages = need.expected_tokens, len(segment.offers)
+    # The inner loop of planning: a path is made only where it is the best so far.
     for (head, last), path in reached.items():
-        carrier_ms = CARRIER_MS.get(carrier_between(last, carrier_class))
-        if carrier_ms is not None:
-            total_ms = path.cost_ms + cost_ms + need.expected_tokens * carrier_ms
-            extended = _Path(total_ms, path.n_stages + len(segment.offers), segment, path)
-            _extend(arrivals, extended, (head, carrier_class))
+        carrier_ms = carrier_ms_between(last, carrier_class)
+        n_stages = path.n_stages + stages
+        if carrier_ms is None or n_stages > MAX_STAGES:
+            continue
+        total_ms = path.cost_ms + cost_ms + expected_tokens * carrier_ms
+        best = arrivals.get((head, carrier_class))
+        if best is None or (total_ms, n_stages) < (best.cost_ms, best.n_stages):
+            arrivals[head, carrier_class] = _Path(total_ms, n_stages, segment, path)
     return arrivals
 
 
@@ -93,7 +98,7 @@ def _close_ring(finished: _Frontier, need: RouteNeed) -> _Path | None:
     """The best finished chain once the hop tail -> head is paid."""
     best: _Path | None = None
     for (head, tail), path in finished.items():
-        carrier_ms = CARRIER_MS.get(carrier_between(tail, head))
+        carrier_ms = carrier_ms_between(tail, head)
         if carrier_ms is not None:
             closed = path._replace(cost_ms=path.cost_ms + need.expected_tokens * carrier_ms)
             best = closed if closed.is_better_than(best) else best

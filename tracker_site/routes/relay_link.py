@@ -52,6 +52,7 @@ _RECONNECT: Final = Backoff(first_s=0.1, longest_s=1.0)
 _GOOD_AFTER_S: Final = 10.0
 # A relay that stands still is noticed after two of these, before the stages' step deadlines lay it to one of them.
 _KEEPALIVE_S: Final = 3.0
+_CLOSE_S: Final = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,7 @@ class RelayLink:
             max_size=MAX_MESSAGE_BYTES,
             ping_interval=_KEEPALIVE_S,
             ping_timeout=_KEEPALIVE_S,
+            close_timeout=_CLOSE_S,
             user_agent_header=None,
         ) as connection:
             member = self._member = RelayMember(self._signing_key)

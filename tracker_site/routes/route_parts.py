@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tracker_site.routes.deadlines import RouteDeadlines
+from tracker_site.routes.offer_book import OfferBook
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from meshnet.keys import SigningKey
     from tracker_site.routes.node_access import NodeAccess
-    from tracker_site.routes.offers import Offer
     from tracker_site.routes.relay_link import RelayLink
 
 log = logging.getLogger(__name__)
@@ -36,16 +36,11 @@ class RouteParts:
     deadlines: RouteDeadlines = field(default_factory=RouteDeadlines)
     reply_channel: str = ""
     load: Counter[str] = field(default_factory=Counter)
+    offers: OfferBook = field(init=False)
     _background: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def with_load(self, offer: Offer) -> Offer:
-        """An offer with the sessions that this process has opened there since the node's last report."""
-        unreported = self.load[offer.node_id] - offer.sessions
-        if unreported <= 0:
-            return offer
-        return replace(
-            offer, sessions=offer.sessions + unreported, sessions_free=max(0, offer.sessions_free - unreported)
-        )
+    def __post_init__(self) -> None:
+        self.offers = OfferBook(self.nodes, self.in_background)
 
     def log_failure(self, error: BaseException) -> None:
         """What no part of a route expected."""

@@ -280,6 +280,23 @@ def test_no_chain_beats_the_plan(
     assert math.isclose(actual, plan.estimate_ms, rel_tol=1e-9)
 
 
+@given(offers=swarms(), opened=st.dictionaries(st.sampled_from(["node0", "node1", "gone"]), st.integers(0, 4)))
+def test_what_was_opened_since_counts_as_if_the_nodes_had_reported_it(
+    offers: list[Offer], opened: dict[str, int]
+) -> None:
+    need = replace(NEED, opened=opened)
+    reported = [offer.with_opened(opened.get(offer.node_id, 0)) for offer in offers]
+    assert outcome(offers, need) == outcome(reported, NEED)
+
+
+def outcome(offers: list[Offer], need: RouteNeed) -> RoutePlan | tuple[NoRouteReason, tuple[tuple[int, int], ...]]:
+    """The plan, or why there is none."""
+    try:
+        return plan_route(offers, need)
+    except NoRouteError as error:
+        return error.reason, error.layers
+
+
 @given(offers=swarms())
 def test_a_refusal_always_says_why(offers: list[Offer]) -> None:
     unreachable = [replace(offer, has_data_link=False) for offer in offers]

@@ -1,0 +1,110 @@
+"""The offers of each model as the planner reads them, fetched and indexed for many requests at once.
+
+Invariants: what is cheap to fetch is fetched anew for every request, so a small site always plans with what is true
+now. Where many nodes make it dear, one index serves for a time that grows with its cost and is bounded; it is renewed
+in the background while requests come, and a request that finds no route waits for a new one before it is told so.
+What this process has opened itself is always counted. The nodes have the last word when their stages are opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tracker_site.routes.no_route import NoRouteError
+from tracker_site.routes.offer_index import OfferIndex
+from tracker_site.routes.planner import plan_indexed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from tracker_site.routes.need import RouteNeed
+    from tracker_site.routes.node_access import NodeAccess
+    from tracker_site.routes.planner import RoutePlan
+
+    Background = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
+    # The artifact, and whether groups are split by exact class.
+    BookKey = tuple[bytes, bool]
+
+# An index that took less to make than this is made anew for every request.
+CHEAP_S: Final = 0.02
+# Renewing takes at most one part in so many of a core,
+USES_OF_COST: Final = 10.0
+# and no index is used for longer than twice this.
+FRESH_MAX_S: Final = 1.0
+# Fewer offers are indexed faster than a thread is asked to.
+INLINE_OFFERS_MAX: Final = 500
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One index, when reading it began, and how long it is to be used."""
+
+    index: OfferIndex
+    begun_s: float
+    fresh_s: float
+
+
+class OfferBook:
+    """Plans over the offers of all models. Belongs to one event loop."""
+
+    def __init__(
+        self, nodes: NodeAccess, in_background: Background, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._nodes = nodes
+        self._in_background = in_background
+        self._clock_s = clock_s
+        self._entries: dict[BookKey, _Entry] = {}
+        self._renewals: dict[BookKey, asyncio.Task[None]] = {}
+
+    async def plan(self, artifact_digest: bytes, need: RouteNeed) -> RoutePlan:
+        """The fastest route for `need`.
+
+        Raises:
+            NoRouteError: nothing fits, by offers that were read after the call.
+        """
+        key, asked_s = (artifact_digest, need.is_exact), self._clock_s()
+        entry = await self._usable(key)
+        while True:
+            try:
+                return plan_indexed(entry.index, need)
+            except NoRouteError:
+                if entry.begun_s >= asked_s:
+                    raise
+            entry = await self._renewed(key)
+
+    async def _usable(self, key: BookKey) -> _Entry:
+        entry = self._entries.get(key)
+        age_s = self._clock_s() - entry.begun_s if entry is not None else 0.0
+        if entry is None or age_s > 2 * entry.fresh_s:
+            return await self._renewed(key)
+        if age_s > entry.fresh_s:
+            self._renewal(key)
+        return entry
+
+    async def _renewed(self, key: BookKey) -> _Entry:
+        """Wait for a renewal, shared with whoever else waits; a caller that gives up does not end it."""
+        renewal = self._renewal(key)
+        await asyncio.wait([renewal])
+        renewal.result()
+        return self._entries[key]
+
+    def _renewal(self, key: BookKey) -> asyncio.Task[None]:
+        running = self._renewals.get(key)
+        if running is None or running.done():
+            running = self._renewals[key] = self._in_background(self._renew(key))
+        return running
+
+    async def _renew(self, key: BookKey) -> None:
+        artifact_digest, is_exact = key
+        begun_s = self._clock_s()
+        offers = await self._nodes.offers(artifact_digest)
+        if len(offers) <= INLINE_OFFERS_MAX:
+            index = OfferIndex(offers, is_exact=is_exact)
+        else:
+            index = await asyncio.to_thread(OfferIndex, offers, is_exact=is_exact)
+        cost_s = self._clock_s() - begun_s
+        fresh_s = 0.0 if cost_s < CHEAP_S else min(FRESH_MAX_S, USES_OF_COST * cost_s)
+        self._entries[key] = _Entry(index, begun_s, fresh_s)
