@@ -36,7 +36,7 @@ INPUTS = tuple(
 )
 STAMP = BUILD / "bootstrap.stamp"
 MINIMUM_PYTHON = (3, 11)
-EXTRAS = "site,node,dev"
+EXTRAS = "site,node,tray,dev"
 # Build back ends come first, pinned, so that nothing is built in an isolated environment with unpinned ones.
 BUILD_BACK_ENDS = ("editables", "hatchling", "scikit-build-core")
 _STEP_TIMEOUT_S = 3600

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import qt_libraries
+
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "build/reports"
 # A whole part may take this long before it is ended as hung.
@@ -58,9 +60,11 @@ def exit_status(counts: Counts) -> int:
 
 def _run(command: list[str]) -> int:
     print("+ " + " ".join(command), flush=True)
+    # Where nobody may install packages, Qt's libraries lie in a folder of the build.
+    environment = {**os.environ, **qt_libraries.environment(ROOT / "build")}
     try:
         return subprocess.run(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=_PART_TIMEOUT_S, check=False
+            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, timeout=_PART_TIMEOUT_S, check=False
         ).returncode
     except subprocess.TimeoutExpired:
         print(f"test: ended after {_PART_TIMEOUT_S} s", file=sys.stderr)
@@ -92,8 +96,8 @@ def _ctest(report: Path) -> list[str]:
 def run_everything() -> Counts:
     """Build and run all parts in order; a failed build fails the run and the Python part still runs."""
     counts = Counts()
-    if _run([sys.executable, "native/tools/build.py", "cpu"]):
-        counts.failed += 1
+    for command in (["packaging/qt_libraries.py"], ["native/tools/build.py", "cpu"]):
+        counts.failed += 1 if _run([sys.executable, *command]) else 0
     python = _part(_pytest("not e2e", REPORTS / "python.xml"), REPORTS / "python.xml")
     native = _part(_ctest(REPORTS / "native.xml"), REPORTS / "native.xml")
     e2e = _part(_pytest("e2e", REPORTS / "e2e.xml"), REPORTS / "e2e.xml", may_be_empty=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-if TYPE_CHECKING:
-    from collections.abc import Generator
 import chromium
 
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 ROOT = Path(__file__).resolve().parents[1]
 NATIVE_BIN = ROOT / "build/native/cpu/bin"
@@ -38,7 +40,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails the run (make test, CI)")
 
 
+@functools.cache
+def _reason_not_to_load_qt() -> str | None:
+    """Load Qt in a process of its own, so that no other test runs beside it."""
+    probe = [sys.executable, "-c", "import PySide6.QtNetwork, PySide6.QtTest, PySide6.QtWidgets"]
+    done = subprocess.run(probe, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode == 0:
+        return None
+    return f"Qt cannot be loaded ({done.stderr.strip().splitlines()[-1]}): run `make test`, which brings its libraries"
+
+
 def _reason_not_to_run(item: pytest.Item) -> str | None:
+    if item.get_closest_marker("qt") and (reason := _reason_not_to_load_qt()):
+        return reason
     if item.get_closest_marker("native") and not (NATIVE_BIN / "meshnet-worker").exists():
         return "no native build: run `make native`"
     if item.get_closest_marker("llama"):
@@ -46,6 +60,8 @@ def _reason_not_to_run(item: pytest.Item) -> str | None:
             return "no llama-cpp-python: run `make bootstrap`"
         if "LLAMA_CPP_LIB_PATH" not in os.environ:
             return "no shared libllama: run `make native`"
+    if item.get_closest_marker("browser") and chromium.find() is None:
+        return "no Chromium: run `make browser`"
     return None
 
 
@@ -60,8 +76,6 @@ def _forbid(report: pytest.TestReport | pytest.CollectReport, config: pytest.Con
     # An expected failure is reported as skipped too, with `wasxfail`; that one did run.
     if report.outcome == "skipped" and not hasattr(report, "wasxfail") and config.getoption("--no-skips"):
         report.outcome = "failed"
-    if item.get_closest_marker("browser") and chromium.find() is None:
-        return "no Chromium: run `make browser`"
         report.longrepr = f"skipped, and --no-skips allows none: {report.longrepr}"
 
 

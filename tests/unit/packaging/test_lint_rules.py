@@ -44,6 +44,10 @@ def test_ruff_refuses_the_second_name_of_our_library(checkout, python_program):
         ("shared/meshnet/wrong.py", "import django"),
         ("node_app/wrong.py", "import tracker_site"),
         ("tracker_site/wrong.py", "import node_app"),
+        ("node_app/wrong.py", "import PySide6.QtCore"),
+        ("node_app/wrong.py", "import node_app.ui.view"),
+        ("node_app/ui/wrong.py", "import node_app.agent"),
+        ("node_app/ui/view_wrong.py", "import node_app.ui.main\nimport grpc"),
     ],
 )
 def test_import_linter_refuses_an_upward_import(path, line, checkout, python_program):

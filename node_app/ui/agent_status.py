@@ -1,0 +1,163 @@
+"""The agent's status, from the bytes of its endpoint.
+
+Invariants: pure; every field is checked for type and range, because another program may listen where an agent did;
+fields that are not known are ignored, so that an older tray can look at a newer agent.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+TEXT_LENGTH_MAX: Final = 500
+COUNT_MAX: Final = 2**53
+LAYERS_MAX: Final = 4096
+LOG_LINES_MAX: Final = 1000
+
+
+class StatusError(ValueError):
+    """The bytes are no status of an agent; says which part is wrong, never what it holds."""
+
+
+class AgentCondition(StrEnum):
+    """What the agent says of itself."""
+
+    LOADING = "loading"
+    SERVING = "serving"
+    PAUSED = "paused"
+    DEGRADED = "degraded"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """One look at an agent.
+
+    Attributes:
+        reason: why it does not serve, for people; empty while all is well.
+        notice: what the site wants the volunteer to know; empty while nothing.
+        layer_begin, layer_end: half-open range of the `n_layers` layers.
+        tokens_per_s: token events of the last two seconds; of nodes that hold the tail.
+        resident_bytes: memory of the worker; 0 where unknown.
+        credits_micros: earned by this node's owner, in micro-credits; None where the agent does not know.
+    """
+
+    condition: AgentCondition
+    reason: str
+    notice: str
+    name: str
+    node_id: str
+    site_url: str
+    is_control_connected: bool
+    is_data_connected: bool
+    model: str
+    architecture: str
+    layer_begin: int
+    layer_end: int
+    n_layers: int
+    sessions: int
+    tokens_per_s: float
+    resident_bytes: int
+    credits_micros: int | None
+
+
+class _Fields:
+    """A JSON object, one checked field at a time."""
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise StatusError("it is not JSON") from error
+        if not isinstance(value, dict):
+            raise StatusError("it is not a JSON object")
+        self._values: dict[object, object] = value
+
+    def text(self, name: str, *, optional: bool = False) -> str:
+        value = self._values.get(name, "" if optional else None)
+        if value is None and optional:
+            return ""
+        if not isinstance(value, str):
+            raise StatusError(f"{name} is not text")
+        return "".join(letter if letter.isprintable() else " " for letter in value[:TEXT_LENGTH_MAX])
+
+    def flag(self, name: str) -> bool:
+        value = self._values.get(name)
+        if not isinstance(value, bool):
+            raise StatusError(f"{name} is neither true nor false")
+        return value
+
+    def count(self, name: str, largest: int = COUNT_MAX) -> int:
+        value = self._values.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= largest:
+            raise StatusError(f"{name} is not a number from 0 to {largest}")
+        return value
+
+    def optional_count(self, name: str) -> int | None:
+        return None if self._values.get(name) is None else self.count(name)
+
+    def rate(self, name: str) -> float:
+        value = self._values.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= COUNT_MAX:
+            raise StatusError(f"{name} is not a rate")
+        return float(value)
+
+    def lines(self, name: str) -> tuple[str, ...]:
+        value = self._values.get(name)
+        if not isinstance(value, list) or not all(isinstance(line, str) for line in value):
+            raise StatusError(f"{name} is not a list of text")
+        return tuple(value[-LOG_LINES_MAX:])
+
+
+def parse_status(data: bytes) -> AgentStatus:
+    """Return the status in an answer of `/status`.
+
+    Raises:
+        StatusError: it is none.
+    """
+    fields = _Fields(data)
+    layer_begin, layer_end, n_layers = _layers(fields)
+    return AgentStatus(
+        condition=_condition(fields.text("state")),
+        reason=fields.text("reason"),
+        notice=fields.text("notice", optional=True),
+        name=fields.text("name"),
+        node_id=fields.text("node_id"),
+        site_url=fields.text("site_url"),
+        is_control_connected=fields.flag("is_control_connected"),
+        is_data_connected=fields.flag("is_data_connected"),
+        model=fields.text("model"),
+        architecture=fields.text("architecture"),
+        layer_begin=layer_begin,
+        layer_end=layer_end,
+        n_layers=n_layers,
+        sessions=fields.count("sessions"),
+        tokens_per_s=fields.rate("tokens_per_s"),
+        resident_bytes=fields.count("resident_bytes"),
+        credits_micros=fields.optional_count("credits_micros"),
+    )
+
+
+def parse_log(data: bytes) -> tuple[str, ...]:
+    """Return the lines in an answer of `/log`, oldest first.
+
+    Raises:
+        StatusError: it is none.
+    """
+    return _Fields(data).lines("lines")
+
+
+def _condition(word: str) -> AgentCondition:
+    try:
+        return AgentCondition(word)
+    except ValueError as error:
+        raise StatusError("state is not one that this tray knows") from error
+
+
+def _layers(fields: _Fields) -> tuple[int, int, int]:
+    begin, end = fields.count("layer_begin", LAYERS_MAX), fields.count("layer_end", LAYERS_MAX)
+    n_layers = fields.count("n_layers", LAYERS_MAX)
+    if not begin < end <= n_layers:
+        raise StatusError("the layers are out of order")
+    return begin, end, n_layers

@@ -1,0 +1,48 @@
+"""When the tray speaks up by itself.
+
+Invariants: pure; only what a volunteer who looks elsewhere would want to know, once for each change; no text from
+elsewhere, which some desktops would read as markup.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from node_app.ui.agent_status import AgentCondition
+from node_app.ui.contact import Contact
+
+if TYPE_CHECKING:
+    from node_app.ui.contact import Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """A few words for a heading, and a sentence."""
+
+    title: str
+    text: str
+
+
+_LOOK: Final = "The window says more."
+
+
+def announce(before: Observation, after: Observation) -> Announcement | None:
+    """Return what to say about a change, None where it says itself or is of no interest."""
+    if after.is_restarted and before.contact is not Contact.UNKNOWN:
+        return Announcement("The node was restarted", "Another process serves now.")
+    if _is_degraded(after) and not _is_degraded(before):
+        return Announcement("The node stopped serving", f"It is started again by itself. {_LOOK}")
+    if before.contact is not Contact.CONNECTED:
+        return None
+    match after.contact:
+        case Contact.DIED:
+            return Announcement("The node ended unexpectedly", _LOOK)
+        case Contact.SILENT | Contact.REFUSED | Contact.STRANGE:
+            return Announcement("The node does not answer as it should", _LOOK)
+        case _:
+            return None
+
+
+def _is_degraded(observation: Observation) -> bool:
+    return observation.status is not None and observation.status.condition is AgentCondition.DEGRADED

@@ -1,0 +1,84 @@
+"""`meshnet-tray`: looks at this machine's node.
+
+Invariants: status 2 for a wrong command line or a missing part of the installation, 1 for a directory that cannot be
+used, each with one line on stderr. Qt is loaded here and not before, so that its absence can be told in words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+from meshnet.errors import MeshnetError
+from node_app.state_directory import choose_state_dir
+from node_app.state_files import prepare_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+EXIT_FAILED: Final = 1
+EXIT_WRONG: Final = 2
+
+
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options: `state_dir` (None: the usual one) and `hidden`."""
+    parser = argparse.ArgumentParser(prog="meshnet-tray", description="Look at the node of this machine.")
+    parser.add_argument("--state-dir", metavar="D", help="state directory of the node (default: as `meshnet node`)")
+    parser.add_argument("--hidden", action="store_true", help="start with the icon only, where the desktop has a place")
+    return parser.parse_args(list(arguments))
+
+
+def main() -> int:
+    """Entry point of the command; returns when the tray is quit."""
+    options = parse_arguments(sys.argv[1:])
+    try:
+        state_dir = prepare_directory(choose_state_dir(options.state_dir, os.environ))
+        return run(state_dir, is_hidden=options.hidden)
+    except MeshnetError as error:
+        sys.stderr.write(f"meshnet-tray: {error.message} [{error.code}]\n")
+        return EXIT_FAILED
+    except ImportError as error:
+        # Either PySide6 is not installed, or a library of the system that Qt needs is not.
+        sys.stderr.write(f"meshnet-tray: Qt cannot be loaded ({error}); pip install 'meshnet[tray]'\n")
+        return EXIT_WRONG
+
+
+def run(state_dir: Path, *, is_hidden: bool) -> int:
+    """Run the tray of `state_dir` until it is quit.
+
+    Raises:
+        ImportError: Qt is not there.
+    """
+    from PySide6.QtWidgets import QApplication  # noqa: PLC0415 - see the module's invariants
+
+    from node_app.ui.application import TrayApplication  # noqa: PLC0415 - as above
+    from node_app.ui.instance import TrayInstance  # noqa: PLC0415 - as above
+
+    application = QApplication(["meshnet-tray"])
+    application.setApplicationDisplayName("Meshnet")
+    application.setDesktopFileName("meshnet-tray")
+    application.setQuitOnLastWindowClosed(False)
+    instance = TrayInstance(state_dir)
+    if not instance.claim():
+        sys.stderr.write("meshnet-tray: already running; its window was asked to show itself\n")
+        return 0
+    tray = TrayApplication(state_dir)
+    instance.show_wished.connect(tray.show_window)
+    tray.ended.connect(application.quit)
+    # The watcher's timer lets Python see the signal within a second.
+    signal.signal(signal.SIGINT, lambda *_: application.quit())
+    signal.signal(signal.SIGTERM, lambda *_: application.quit())
+    tray.start(is_hidden=is_hidden)
+    try:
+        return application.exec()
+    finally:
+        tray.close()
+        instance.release()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

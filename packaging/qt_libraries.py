@@ -1,0 +1,102 @@
+"""The libraries of the system that Qt loads: this machine's own, else the distribution's packages.
+
+    python3 packaging/qt_libraries.py
+
+Standard library only. As root, or where sudo asks for no password, the packages are installed; elsewhere they are
+unpacked into build/qt, and `environment` tells where. Desktops have them all; the tray's tests run on machines that are
+none. Exit status 2 with one line on stderr where they cannot be had this way.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from pathlib import Path
+
+import system_packages
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build"
+# What PySide6's QtWidgets, QtNetwork and off-screen display name as needed and do not bring, and the package of each.
+LIBRARIES = {
+    "libEGL.so.1": "libegl1",
+    "libGL.so.1": "libgl1",
+    "libX11.so.6": "libx11-6",
+    "libdbus-1.so.3": "libdbus-1-3",
+    "libfontconfig.so.1": "libfontconfig1",
+    "libfreetype.so.6": "libfreetype6",
+    "libglib-2.0.so.0": "libglib2.0-0",
+    "libgssapi_krb5.so.2": "libgssapi-krb5-2",
+    "libgthread-2.0.so.0": "libglib2.0-0",
+    "libxkbcommon.so.0": "libxkbcommon0",
+    "libz.so.1": "zlib1g",
+    "libzstd.so.1": "libzstd1",
+}
+# Graphics drivers: loaded when something is drawn with them, which off screen nothing is.
+_DRIVERS = re.compile(r"(libllvm|libz3-|libgl1-mesa-dri|libgbm|libdrm-|libsensors)", re.IGNORECASE)
+_EXIT_PREREQUISITE = 2
+
+
+def can_load(name: str) -> bool:
+    """Tell whether the dynamic linker finds a library, by itself or where LD_LIBRARY_PATH says."""
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
+
+
+def folders(prefix: Path) -> list[Path]:
+    """Return the folders of an unpacked prefix that hold libraries."""
+    return sorted({path.parent for path in prefix.rglob("lib*.so.*")})
+
+
+def missing(build: Path) -> list[str]:
+    """Return the packages that neither this machine nor the prefix has, in a stable order."""
+    unpacked = {path.name for folder in folders(build / "qt") for path in folder.iterdir()}
+    return sorted({LIBRARIES[name] for name in LIBRARIES if name not in unpacked and not can_load(name)})
+
+
+def environment(build: Path = BUILD) -> dict[str, str]:
+    """Return the variables with which a program finds the unpacked libraries; none where nothing was unpacked."""
+    unpacked = [str(folder) for folder in folders(build / "qt")]
+    if not unpacked:
+        return {}
+    before = os.environ.get("LD_LIBRARY_PATH")
+    return {"LD_LIBRARY_PATH": ":".join([*([before] if before else []), *unpacked])}
+
+
+def provide(build: Path) -> str:
+    """Make the libraries available and return a line saying how. Idempotent.
+
+    Raises:
+        MissingPrerequisiteError: they cannot be had from this machine's packages.
+    """
+    packages = missing(build)
+    if not packages:
+        return "Qt's libraries: all there"
+    as_root = system_packages.root_command()
+    if as_root is not None:
+        system_packages.install(packages, as_root)
+        return f"Qt's libraries: {len(packages)} packages installed"
+    # All of them, not only what is missing beside an older prefix: unpacking makes the prefix anew.
+    wanted = sorted({LIBRARIES[name] for name in LIBRARIES if not can_load(name)})
+    count = system_packages.unpack(wanted, build / "qt", leave_out=_DRIVERS)
+    return f"Qt's libraries: {count} packages unpacked into build/qt"
+
+
+def main() -> int:
+    """Provide the libraries, or say in one line what to do."""
+    BUILD.mkdir(exist_ok=True)
+    try:
+        print(provide(BUILD))
+    except system_packages.MissingPrerequisiteError as error:
+        print(f"Qt's libraries: {error}", file=sys.stderr)
+        return _EXIT_PREREQUISITE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
