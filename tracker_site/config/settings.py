@@ -159,10 +159,15 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line"},
+        "nowhere": {"class": "logging.NullHandler"},
+    },
     "root": {"handlers": ["stderr"], "level": environment.text("MESHNET_LOG_LEVEL", "INFO").upper()},
     "loggers": {
         "daphne": {"level": "WARNING"},
+        # Anybody can send another Host: the refusal is a line of its own already, without a traceback for each.
+        "django.security.DisallowedHost": {"handlers": ["nowhere"], "propagate": False},
         # Request lines carry no body; SQL and template debugging would.
         "django.db.backends": {"level": "INFO"},
         "django.template": {"level": "INFO"},

@@ -16,3 +16,5 @@ urlpatterns = [
     path("v1/", include("tracker_site.openai_api.urls")),
     path("admin/", admin.site.urls),
 ]
+
+handler400 = "tracker_site.config.refusals.bad_request"

@@ -2,7 +2,8 @@
 
 Daphne hands every chunk of a response to Twisted at once, and Twisted keeps what the client does not take: one stalled
 reader of a long stream costs hundreds of megabytes. Here `send` returns when the transport has room again, so that
-whoever produces the response is held up, and nothing piles up but the transport's own buffer (64 KiB).
+whoever produces the response is held up, and nothing piles up but the transport's own buffer (64 KiB) and a little in
+the kernel, which would otherwise take megabytes for a client that reads nothing: minutes of work for nobody.
 
 Invariants: only HTTP responses wait; a connection that takes nothing for `STALL_S` is cut; a lost connection wakes
 whoever waits for it. Importing Daphne installs Twisted's reactor: import this module only where a server is made.
@@ -12,16 +13,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from daphne.server import Server
 
+from tracker_site.gateway.body_limit import LimitedFactory
+
 if TYPE_CHECKING:
-    from daphne.http_protocol import WebRequest
+    from daphne.http_protocol import HTTPFactory, WebRequest
 
 logger = logging.getLogger(__name__)
 
 STALL_S: Final = 60.0
+# What the kernel takes beside what is on its way to the client; a fast client's window is as large as ever.
+UNSENT_BYTES: Final = 64 * 1024 * 1024
 
 
 class Gate:
@@ -54,11 +60,21 @@ class Gate:
 
 
 class BackpressureServer(Server):  # type: ignore[misc]  # Daphne has no types
-    """Daphne's server; `send` of an HTTP response waits while its client does not read."""
+    """Daphne's server; `send` of an HTTP response waits while its client does not read, and bodies have an end."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Daphne's own parameters
         super().__init__(*args, **kwargs)
         self._gates: dict[WebRequest, Gate] = {}
+        self._factory = LimitedFactory(self)
+
+    @property
+    def http_factory(self) -> LimitedFactory:
+        """What makes the protocol of each connection."""
+        return self._factory
+
+    @http_factory.setter
+    def http_factory(self, _daphnes_own: HTTPFactory) -> None:
+        """Daphne makes one of its own when it runs, and takes no other; ours stays."""
 
     async def handle_reply(self, protocol: WebRequest, message: dict[str, Any]) -> None:
         """Send one message of the application, then wait for room."""
@@ -84,8 +100,16 @@ class BackpressureServer(Server):  # type: ignore[misc]  # Daphne has no types
         if protocol.channel is not None and protocol not in self._gates:
             self._gates[protocol] = gate = Gate()
             protocol.registerProducer(gate, True)
+            _bound_unsent(protocol.channel.transport.getHandle())
 
     def _remove_gate(self, protocol: WebRequest) -> None:
         """Before the last chunk: Twisted refuses to finish a request that has a producer."""
         if self._gates.pop(protocol, None) is not None:
             protocol.unregisterProducer()
+
+
+def _bound_unsent(connection: socket.socket) -> None:
+    """Keep the kernel's send buffer short, where the system can (not on Windows) and it is TCP at all."""
+    option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+    if option is not None and connection.family in {socket.AF_INET, socket.AF_INET6}:
+        connection.setsockopt(socket.IPPROTO_TCP, option, UNSENT_BYTES)

@@ -20,6 +20,7 @@ STOP_LENGTH_MAX: Final = 256  # characters; bounds what is held back from a stre
 LOGIT_BIAS_MAX: Final = 1024  # entries
 TOP_LOGPROBS_MAX: Final = 20
 TOKEN_ID_MAX: Final = 2**31 - 1
+_TOKEN_ID_DIGITS_MAX: Final = len(str(TOKEN_ID_MAX))
 MODEL_NAME_LENGTH_MAX: Final = 256  # characters
 
 
@@ -66,7 +67,9 @@ def _check_stops(stops: list[str]) -> list[str]:
 
 def _check_token_keys(bias: dict[str, float]) -> dict[str, float]:
     for key in bias:
-        if not (key.isascii() and key.isdigit() and int(key) <= TOKEN_ID_MAX):
+        # One spelling an id: "7" and "007" would be two biases of one token.
+        is_number = key.isascii() and key.isdigit() and len(key) <= _TOKEN_ID_DIGITS_MAX
+        if not is_number or str(int(key)) != key or int(key) > TOKEN_ID_MAX:
             raise PydanticCustomError("invalid_value", "The keys of logit_bias are token ids.")
     return bias
 

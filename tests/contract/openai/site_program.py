@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 
 N_LAYERS = 2
 CONTEXT_LENGTH = 32_768
+# What a model may well write; a page must show it and nothing more.
+HOSTILE_ANSWER = """\
+<script>document.title='taken'</script><img src=x onerror="document.title='taken'">
+
+**bold** [link](javascript:document.title='taken') ![image](https://example.invalid/x.png) <b>not bold</b>
+
+```html
+<iframe src="javascript:document.title='taken'"></iframe>
+```
+<style>body { display: none }</style>
+"""
 
 
 def scripts() -> dict[str, Script]:
@@ -40,6 +51,7 @@ def scripts() -> dict[str, Script]:
         "lost-early": Script(fail_at=0, failure=StageLostError(0)),
         "no-route": Script(refuse=no_route),
         "stalled": Script(stall_at=3),
+        "hostile": Script(token_ids=[*HOSTILE_ANSWER.encode(), 257]),
     }
 
 
@@ -75,10 +87,10 @@ def _fill_database() -> dict[str, str]:
     from tracker_site.billing.ledger import grant
     from tracker_site.catalog.models import Model
 
-    alice, poor, bob = (
-        User.objects.create_user(name, password="a long pass phrase") for name in ("alice", "poor", "bob")
+    alice, poor, bob, gone = (
+        User.objects.create_user(name, password="a long pass phrase") for name in ("alice", "poor", "bob", "gone")
     )
-    for user in (alice, bob):
+    for user in (alice, bob, gone):
         grant(user, 10**12, idempotency_key=f"start:{user.pk}")
     for index, name in enumerate(scripts()):
         Model.objects.create(
@@ -92,7 +104,9 @@ def _fill_database() -> dict[str, str]:
     )  # fmt: skip
     revoked, revoked_secret = ApiKey.issue(alice, "revoked")
     revoked.revoke()
-    keys = {name: ApiKey.issue(user, "test")[1] for name, user in (("alice", alice), ("poor", poor), ("bob", bob))}
+    keys = {user.username: ApiKey.issue(user, "test")[1] for user in (alice, poor, bob, gone)}
+    gone.is_active = False
+    gone.save()
     return keys | {"revoked": revoked_secret}
 
 

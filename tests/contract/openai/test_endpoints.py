@@ -47,7 +47,7 @@ class TestGenerating:
         assert_error(response, 401, "missing_api_key")
         assert response.headers["WWW-Authenticate"] == "Bearer"
 
-    @pytest.mark.parametrize("key", ["mk_wrong", "nonsense", "revoked", "x" * 5000])
+    @pytest.mark.parametrize("key", ["mk_wrong", "nonsense", "revoked", "gone", "x" * 5000])
     def test_wrong_key(self, site: LiveSite, path: str, key: str) -> None:
         assert_error(site.post(path, BODIES[path], key=key), 401, "invalid_api_key")
 
