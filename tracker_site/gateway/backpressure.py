@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 STALL_S: Final = 60.0
 # What the kernel takes beside what is on its way to the client; a fast client's window is as large as ever.
-UNSENT_BYTES: Final = 64 * 1024 * 1024
+UNSENT_BYTES: Final = 16 * 1024
 
 
 class Gate:

@@ -153,6 +153,17 @@ def test_clients_that_do_not_read_cost_little_and_hold_up_nobody(site: LiveSite)
     assert grown_bytes <= 32 * 2**20
 
 
+def test_a_client_that_does_not_read_is_worked_for_no_longer_than_its_buffers_last(site: LiveSite) -> None:
+    """Pieces of a few hundred bytes: the kernel alone would take ten thousand of them."""
+    with open_stream(site, BODY | {"model": "endless", "max_tokens": 30_000}) as connection:
+        generation_id = request_id(read_until(connection, b": meshnet "))
+        record = site.record_within(generation_id, 20.0)
+    tokens = record["usage"]["completion_tokens"]
+    print(f"a client that does not read: {record['failure']['code']} after {tokens} tokens")
+    assert record["failure"]["code"] == "client_too_slow"
+    assert tokens < 1500
+
+
 def test_at_the_end_nothing_is_left_open(site: LiveSite) -> None:
     deadline = time.monotonic() + 5
     while site.open_holds() and time.monotonic() < deadline:
