@@ -67,7 +67,9 @@ async function refusalOf(response) {
   try {
     return new StreamError({ ...JSON.parse(text).error, status: response.status });
   } catch {
+    // A page that is older than the sign-in has another token against forged requests.
+    const code = response.status === 403 ? "sign_in_changed" : "http_error";
     const message = `The site answered with status ${response.status}.`;
-    return new StreamError({ code: "http_error", message, status: response.status });
+    return new StreamError({ code, message, status: response.status });
   }
 }

@@ -15,6 +15,7 @@ const WORDS = {
   worker_lost: "A machine on the route failed in the middle of the answer. Try again: another route may be free.",
   relay_unavailable: "The site cannot reach the machines right now. Try again in a moment.",
   connection_lost: "The site lost its connection to the machines. Try again in a moment.",
+  sign_in_changed: "Your sign-in has changed. Reload the page.",
   // From this page alone: the site said nothing more.
   site_unreachable: "The connection to the site was lost.",
 };
