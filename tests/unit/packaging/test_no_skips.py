@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-CONFTEST = Path(__file__).resolve().parents[2] / "conftest.py"
+ROOT = Path(__file__).resolve().parents[3]
+CONFTEST = ROOT / "tests/conftest.py"
+# The file asks the scripts of this folder what the machine has.
+SETTINGS = f"[pytest]\npythonpath = {ROOT / 'packaging'}\n"
 CASES = {
     "mark": "import pytest\n@pytest.mark.skip(reason='why')\ndef test_one(): pass\n",
     "call": "import pytest\ndef test_one(): pytest.skip('why')\n",
@@ -37,7 +40,7 @@ def test_a_skip_fails_only_where_none_is_allowed(name, tmp_path, python_program)
     folder = tmp_path / "tests"
     folder.mkdir()
     shutil.copy(CONFTEST, folder)
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n  native: x\n")
+    (folder / "pytest.ini").write_text(SETTINGS + "markers =\n  native: x\n")
     (folder / "test_passes.py").write_text("def test_passes(): pass\n")
     (folder / "test_case.py").write_text(CASES[name])
 
@@ -49,6 +52,6 @@ def test_a_skip_fails_only_where_none_is_allowed(name, tmp_path, python_program)
 
 def test_an_expected_failure_is_not_a_skip(tmp_path, python_program):
     shutil.copy(CONFTEST, tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "pytest.ini").write_text(SETTINGS)
     (tmp_path / "test_case.py").write_text("import pytest\n@pytest.mark.xfail\ndef test_one(): raise OSError\n")
     assert run_pytest(tmp_path, python_program, "--no-skips")[0] == 0
