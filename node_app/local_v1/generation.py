@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from meshnet.errors import MeshnetError
 from meshnet.failure_codes import FailureCode
-from meshnet.generation.answer_text import AnswerTerms, AnswerText
+from meshnet.generation.answer_text import AnswerText
 from meshnet.generation.progress import PrefillAdvanced, TokenReceived
 from meshnet.generation.telemetry_pulse import TelemetryPulse
 from meshnet.openai.events import Failed, Finished, TelemetryUpdate, Usage
@@ -52,8 +52,7 @@ class LocalGeneration:
         session: LocalSession,
         board: TelemetryBoard,
     ) -> None:
-        terms = AnswerTerms(fitted.max_tokens, spec.stop, with_tokens=fitted.sampling.logprobs)
-        self._answer = AnswerText(terms, vocabulary)
+        self._answer = AnswerText(vocabulary, spec.stop, with_tokens=fitted.sampling.logprobs)
         self._prompt_tokens = len(fitted.prompt_tokens)
         self._session = session
         self._board = board

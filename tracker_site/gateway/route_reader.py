@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from meshnet.errors import RouteError
-from meshnet.generation.answer_text import AnswerTerms, AnswerText
+from meshnet.generation.answer_text import AnswerText
 from meshnet.generation.progress import PrefillAdvanced, StageHealthChanged, TokenReceived
 from meshnet.openai.telemetry import Phase
 from tracker_site.gateway.outlet import Delivery
@@ -33,9 +33,8 @@ class RouteReader:
         self, admission: Admission, stops: tuple[str, ...], board: TelemetryBoard, outlet: Outlet,
         clock_s: Callable[[], float],
     ) -> None:  # fmt: skip
-        request = admission.request
-        terms = AnswerTerms(request.max_tokens, stops, with_tokens=request.sampling.logprobs)
-        self._answer = AnswerText(terms, admission.vocabulary)
+        with_tokens = admission.request.sampling.logprobs
+        self._answer = AnswerText(admission.vocabulary, stops, with_tokens=with_tokens)
         self._board = board
         self._outlet = outlet
         self._clock_s = clock_s
@@ -50,7 +49,7 @@ class RouteReader:
 
         Raises:
             RouteError: the route failed, stalled or ended early.
-            ProtocolError: the tail sent what cannot be.
+            ProtocolError: the tail ran further ahead than it may.
         """
         events = route.events()
         while True:
