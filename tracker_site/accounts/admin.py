@@ -19,7 +19,26 @@ if TYPE_CHECKING:
 admin.site.site_header = "Meshnet"
 admin.site.site_title = "Meshnet"
 admin.site.index_title = "Site"
-admin.site.register(User, UserAdmin)
+
+
+@admin.register(User)
+class PersonAdmin(UserAdmin):
+    """Who may sign in, call, lend and administer."""
+
+    list_display = ("username", "is_active", "is_staff", "is_superuser", "date_joined", "last_login")
+    list_filter = ("is_active", "is_staff", "is_superuser", "date_joined")
+    actions = ("activate", "deactivate")
+
+    @admin.action(description="Deactivate: no sign-in, key or node of theirs works", permissions=["change"])
+    def deactivate(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """Shut the chosen people out, but never oneself."""
+        changed = queryset.exclude(username=request.user.get_username()).update(is_active=False)
+        self.message_user(request, f"Deactivated {changed} user(s).", messages.SUCCESS)
+
+    @admin.action(description="Activate", permissions=["change"])
+    def activate(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """Let the chosen people in again."""
+        self.message_user(request, f"Activated {queryset.update(is_active=True)} user(s).", messages.SUCCESS)
 
 
 @admin.register(ApiKey, NodeToken)
@@ -27,7 +46,7 @@ class BearerSecretAdmin(admin.ModelAdmin):
     """A list with one action; nothing can be edited."""
 
     list_display = ("name", "shown_prefix", "user", "created_at", "last_used_at", "revoked_at")
-    list_filter = ("revoked_at",)
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter), "created_at")
     list_select_related = ("user",)
     search_fields = ("name", "shown_prefix", "user__username")
     readonly_fields = ("user", "name", "shown_prefix", "created_at", "last_used_at", "revoked_at")

@@ -106,7 +106,7 @@ class TransferAdmin(ReadOnlyAdmin):
     """The ledger."""
 
     list_display = ("pk", "created_at", "kind", "debit_account", "credit_account", "credits", "note")
-    list_filter = ("kind",)
+    list_filter = ("kind", "created_at")
     list_select_related = ("debit_account__user", "credit_account__user")
     search_fields = ("idempotency_key", "debit_account__user__username", "credit_account__user__username")
     date_hierarchy = "created_at"
@@ -121,7 +121,18 @@ class TransferAdmin(ReadOnlyAdmin):
 class HoldAdmin(ReadOnlyAdmin):
     """What is set aside, and how it ended."""
 
-    list_display = ("id", "user", "state", "amount_micros", "charge_micros", "created_at", "closed_at", "reason")
-    list_filter = ("state",)
+    list_display = ("id", "user", "state", "amount", "charge", "created_at", "closed_at", "reason")
+    list_filter = ("state", "created_at")
     list_select_related = ("user",)
     search_fields = ("id", "user__username", "idempotency_key")
+    date_hierarchy = "created_at"
+
+    @admin.display(description="credits held", ordering="amount_micros")
+    def amount(self, hold: Hold) -> str:
+        """The most that the request could cost."""
+        return credits_text(hold.amount_micros)
+
+    @admin.display(description="credits charged", ordering="charge_micros")
+    def charge(self, hold: Hold) -> str:
+        """What it did cost; nothing while it runs."""
+        return "" if hold.state == Hold.State.OPEN else credits_text(hold.charge_micros)

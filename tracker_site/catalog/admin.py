@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.template.defaultfilters import filesizeformat
 
 from tracker_site.catalog.models import Model
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
     from django.http import HttpRequest
 
 
@@ -17,14 +20,8 @@ class ModelAdmin(admin.ModelAdmin):
     """What is offered, at what price."""
 
     list_display = (
-        "name",
-        "is_listed",
-        "architecture",
-        "n_layers",
-        "context_length",
-        "prompt_micros",
-        "completion_micros",
-    )
+        "name", "is_listed", "architecture", "n_layers", "context_length", "size", "prompt_price", "completion_price",
+    )  # fmt: skip
     list_filter = ("is_listed", "architecture")
     search_fields = ("name", "artifact_digest")
     fields = (
@@ -32,7 +29,37 @@ class ModelAdmin(admin.ModelAdmin):
         "n_layers", "context_length", "vocab_size", "size_bytes", "end_tokens", "created_at",
     )  # fmt: skip
     readonly_fields = fields[5:]
+    actions = ("list_models", "delist_models")
+
+    @admin.display(description="size", ordering="size_bytes")
+    def size(self, model: Model) -> str:
+        """Of all files."""
+        return filesizeformat(model.size_bytes)
+
+    @admin.display(description="credits per M prompt tokens", ordering="prompt_micros")
+    def prompt_price(self, model: Model) -> str:
+        """The price for people."""
+        return _credits(model.prompt_micros)
+
+    @admin.display(description="credits per M generated tokens", ordering="completion_micros")
+    def completion_price(self, model: Model) -> str:
+        """The price for people."""
+        return _credits(model.completion_micros)
+
+    @admin.action(description="Offer to clients", permissions=["change"])
+    def list_models(self, request: HttpRequest, queryset: QuerySet[Model]) -> None:
+        """Let clients ask for the chosen models."""
+        self.message_user(request, f"Offered {queryset.update(is_listed=True)} model(s).", messages.SUCCESS)
+
+    @admin.action(description="Stop offering", permissions=["change"])
+    def delist_models(self, request: HttpRequest, queryset: QuerySet[Model]) -> None:
+        """Refuse new requests for the chosen models; running ones go on."""
+        self.message_user(request, f"Stopped offering {queryset.update(is_listed=False)} model(s).", messages.SUCCESS)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Importing reads a file, which a form cannot."""
         return False
+
+
+def _credits(micros: int) -> str:
+    return f"{Decimal(micros) / 1_000_000:f}"

@@ -17,4 +17,4 @@ class CatalogConfig(AppConfig):
         from tracker_site.catalog.models import Model  # noqa: PLC0415 - models exist once all applications are loaded
         from tracker_site.nodes.known_models import known_models  # noqa: PLC0415
 
-        known_models.use(Model.known)
+        known_models.use(Model.known, Model.names_by_digest)

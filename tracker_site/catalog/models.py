@@ -77,6 +77,11 @@ class Model(models.Model):
         return None if row is None else KnownModel(*row)
 
     @classmethod
+    def names_by_digest(cls) -> dict[str, str]:
+        """Names by artifact digest in hex."""
+        return dict(cls.objects.values_list("artifact_digest", "name"))
+
+    @classmethod
     def listed(cls, name: str) -> Model | None:
         """The model that clients call `name`, if it is offered."""
         return cls.objects.filter(name=name, is_listed=True).first()

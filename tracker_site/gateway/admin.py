@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from tracker_site.billing.admin import ReadOnlyAdmin
+from tracker_site.billing.pricing import credits_text
 from tracker_site.gateway.models import GenerationRecord, GenerationStage
 
 
@@ -22,9 +23,20 @@ class GenerationRecordAdmin(ReadOnlyAdmin):
 
     list_display = (
         "id", "ended_at", "user", "model_name", "ending", "failure_code", "prompt_tokens", "completion_tokens",
-        "tokens_per_s", "charge_micros",
+        "first_token_ms", "rate", "charge",
     )  # fmt: skip
+    list_select_related = ("user",)
     list_filter = ("ending", "failure_code", "model_name")
     search_fields = ("id", "user__username", "stages__node_name")
     date_hierarchy = "ended_at"
     inlines = (GenerationStageInline,)
+
+    @admin.display(description="tokens/s", ordering="tokens_per_s")
+    def rate(self, record: GenerationRecord) -> str:
+        """From the first token to the last."""
+        return f"{record.tokens_per_s:.1f}"
+
+    @admin.display(description="credits", ordering="charge_micros")
+    def charge(self, record: GenerationRecord) -> str:
+        """The charge for people."""
+        return credits_text(record.charge_micros)

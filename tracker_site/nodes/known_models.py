@@ -25,17 +25,20 @@ class KnownModel:
 
 # From an artifact's digest in hex.
 ModelLookup: TypeAlias = "Callable[[str], KnownModel | None]"
+# Names of all models by their artifacts' digests in hex.
+NameLookup: TypeAlias = "Callable[[], dict[str, str]]"
 
 
 class KnownModels:
-    """Where the lookup is kept."""
+    """Where the lookups are kept."""
 
     def __init__(self) -> None:
         self._lookup: ModelLookup | None = None
+        self._names: NameLookup | None = None
 
-    def use(self, lookup: ModelLookup) -> None:
+    def use(self, lookup: ModelLookup, names: NameLookup) -> None:
         """Look models up this way from now on."""
-        self._lookup = lookup
+        self._lookup, self._names = lookup, names
 
     def find(self, artifact_digest: str) -> KnownModel | None:
         """The model of an artifact (digest in hex), or None where the site has none.
@@ -46,6 +49,16 @@ class KnownModels:
         if self._lookup is None:
             raise LookupError("the catalogue is not loaded")
         return self._lookup(artifact_digest)
+
+    def names(self) -> dict[str, str]:
+        """The name of every model by its artifact's digest in hex; one query.
+
+        Raises:
+            LookupError: as with `find`.
+        """
+        if self._names is None:
+            raise LookupError("the catalogue is not loaded")
+        return self._names()
 
 
 known_models = KnownModels()

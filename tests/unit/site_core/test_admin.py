@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -19,9 +22,13 @@ from tracker_site.accounts.models import ApiKey, NodeToken
 from tracker_site.billing import holds
 from tracker_site.billing.ledger import balance_micros, grant
 from tracker_site.billing.models import Account, Hold, Transfer
+from tracker_site.catalog.models import Model
+from tracker_site.gateway.models import GenerationRecord, GenerationStage
 from tracker_site.nodes.models import LoadedShard, Node
 
 if TYPE_CHECKING:
+    from django.db.models import Model as ModelBase
+
     from tracker_site.accounts.models import User
 
 OURS = [model for model in admin.site._registry if model.__module__.startswith("tracker_site.")]
@@ -120,10 +127,111 @@ def test_the_register_says_who_is_here_and_why_not(everything: None, doras_clien
     assert "no report within the lease" in page
 
 
-def test_a_contract_problem_shows(everything: None, doras_client: Client) -> None:
-    LoadedShard.objects.update(problem="contract 64 differs from 63")
-    url = reverse("admin:nodes_node_change", args=[Node.objects.get().pk])
-    assert "contract 64 differs from 63" in doras_client.get(url).content.decode()
+def test_a_problem_shows_in_the_list_and_on_the_nodes_page_and_can_be_filtered(
+    everything: None, doras_client: Client
+) -> None:
+    LoadedShard.objects.update(problem_code="contract_mismatch", problem="contract 64 differs from 63")
+    node_list = reverse("admin:nodes_node_changelist")
+    for url in (reverse("admin:nodes_node_change", args=[Node.objects.get().pk]), node_list):
+        assert "contract 64 differs from 63" in doras_client.get(url).content.decode()
+    for empty, shown in ((0, True), (1, False)):
+        page = doras_client.get(node_list, {"shards__problem_code__isempty": empty}).content.decode()
+        assert ("contract 64 differs from 63" in page) is shown
+
+
+def test_shards_are_called_by_their_models_name(everything: None, doras_client: Client) -> None:
+    assert "fake [0, 8) of 8" in doras_client.get(reverse("admin:nodes_node_changelist")).content.decode()
+    Model.objects.all().delete()
+    assert "000102030405 [0, 8) of 8" in doras_client.get(reverse("admin:nodes_node_changelist")).content.decode()
+    assert "unknown" in doras_client.get(reverse("admin:nodes_loadedshard_changelist")).content.decode()
+
+
+def act(client: Client, label: str, action: str, row: ModelBase) -> str:
+    form = {"action": action, "_selected_action": [str(row.pk)]}
+    return client.post(reverse(f"admin:{label}_changelist"), form, follow=True).content.decode()
+
+
+def test_models_are_offered_and_not(everything: None, doras_client: Client) -> None:
+    model = Model.objects.get()
+    for action, is_listed, said in [("delist_models", False, "Stopped offering 1"), ("list_models", True, "Offered 1")]:
+        assert said in act(doras_client, "catalog_model", action, model)
+        model.refresh_from_db()
+        assert model.is_listed is is_listed
+
+
+def test_people_are_deactivated_but_never_oneself(alice: User, dora: User, doras_client: Client) -> None:
+    _, raw = ApiKey.issue(alice, "laptop")
+    assert "Deactivated 1 user" in act(doras_client, "accounts_user", "deactivate", alice)
+    assert ApiKey.find(raw) is None
+    assert "Deactivated 0 user" in act(doras_client, "accounts_user", "deactivate", dora)
+    assert "Activated 1 user" in act(doras_client, "accounts_user", "activate", alice)
+    assert ApiKey.find(raw) is not None
+
+
+def test_a_node_that_is_removed_is_gone_with_its_shards(everything: None, doras_client: Client) -> None:
+    form = {"action": "delete_selected", "_selected_action": [str(Node.objects.get().pk)], "post": "yes"}
+    doras_client.post(reverse("admin:nodes_node_changelist"), form)
+    assert (Node.objects.count(), LoadedShard.objects.count()) == (0, 0)
+
+
+def more_of_everything(first: int, count: int) -> None:
+    for number in range(first, first + count):
+        user = make_user(f"user {number}")
+        ApiKey.issue(user, f"key {number}")
+        NodeToken.issue(user, f"token {number}")
+        key = bytes([number]) * 32
+        Node.objects.create(owner=user, name=f"node {number}", public_key=key.hex())
+        serve(key, f"channel {number}", wire.shard(0, 3), wire.shard(3, 8))
+        grant(user, 100, idempotency_key=f"grant {number}")
+        holds.place(user, 10, f"hold {number}")
+        make_model(f"model {number}", artifact_digest=key)
+        record = GenerationRecord.objects.create(
+            id=f"chatcmpl-{number}", user=user, model_name="fake", face="chat", ending="finished", prompt_tokens=1,
+            max_tokens=2, completion_tokens=2, charge_micros=3, elapsed_ms=4, tokens_per_s=5.0,
+        )  # fmt: skip
+        GenerationStage.objects.create(
+            generation=record, stage=0, node_id="1", node_name="n", owner=user, layer_begin=0, layer_end=8,
+            carrier="direct",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("model", OURS, ids=lambda model: model._meta.model_name)
+def test_a_list_of_many_costs_as_many_queries_as_one_of_few(doras_client: Client, model: type[ModelBase]) -> None:
+    url = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+    make_model()
+    more_of_everything(1, 2)
+    doras_client.get(url)  # what is cached for good is cached
+    counts = []
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as queries:
+            page = doras_client.get(url)
+        assert page.status_code == 200
+        counts.append((len(queries), page.context["cl"].result_count))
+        more_of_everything(10 * len(counts), 10)
+    (few, rows_before), (many, rows_after) = counts
+    print(f"{url}: {few} queries for {rows_before} rows, {many} for {rows_after}")
+    assert rows_after >= rows_before + 10
+    assert many == few
+    with CaptureQueriesContext(connection) as searching:
+        assert doras_client.get(url, {"q": "user 1"}).status_code == 200
+    assert len(searching) <= few + 1
+
+
+def test_a_query_for_each_row_would_be_noticed(doras_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control of the test above."""
+    monkeypatch.setattr(admin.site._registry[Hold], "list_select_related", False)
+    monkeypatch.setattr(ChangeList, "has_related_field_in_list_display", lambda self: False)
+    with pytest.raises(AssertionError, match="assert"):
+        test_a_list_of_many_costs_as_many_queries_as_one_of_few(doras_client, Hold)
+
+
+def test_money_is_shown_in_credits(alice: User, doras_client: Client) -> None:
+    grant(alice, 2_500_000, idempotency_key="1")
+    holds.place(alice, 1_250_000, "r1")
+    assert "1.25" in doras_client.get(reverse("admin:billing_hold_changelist")).content.decode()
+    assert "2.5" in doras_client.get(reverse("admin:billing_transfer_changelist")).content.decode()
+    make_model(prompt_micros=1_500_000)
+    assert "1.5" in doras_client.get(reverse("admin:catalog_model_changelist")).content.decode()
 
 
 def test_nodes_are_blocked_and_unblocked(everything: None, doras_client: Client) -> None:
