@@ -204,24 +204,37 @@ grpc::Status WorkerService::Probe(grpc::ServerContext* /*context*/, const v1::Pr
   return grpc::Status::OK;
 }
 
-grpc::Status WorkerService::CaptureLogits(grpc::ServerContext* context, const v1::CaptureLogitsRequest* /*request*/,
-                                          grpc::ServerWriter<v1::CapturedLogits>* writer) {
-  if (!options_.allow_probe) return {grpc::StatusCode::PERMISSION_DENIED, "logits are given with --allow-probe only"};
-  std::shared_ptr<LogitsCapture> capture;
+// Hands on what one of the loaded shard's captures gives until the caller has enough or falls behind.
+template <typename Item>
+grpc::Status WorkerService::Stream(Capture<Item> ShardCaptures::* member, grpc::ServerContext* context,
+                                   grpc::ServerWriter<Item>* writer) {
+  if (!options_.allow_probe) return {grpc::StatusCode::PERMISSION_DENIED, "captures are given with --allow-probe only"};
+  std::shared_ptr<ShardCaptures> captures;
   // The shard itself is not held: that would put off its unloading.
-  if (const std::shared_ptr<StageWorker> stage = host_->stage()) capture = stage->capture();
-  if (capture == nullptr) return ToGrpc({Code::kNotReady, "no shard is loaded"});
-  const meshnet::Status begun = capture->Begin();
+  if (const std::shared_ptr<StageWorker> stage = host_->stage()) captures = stage->captures();
+  if (captures == nullptr) return ToGrpc({Code::kNotReady, "no shard is loaded"});
+  Capture<Item>& capture = (*captures).*member;
+  const meshnet::Status begun = capture.Begin();
   if (!begun.ok()) return ToGrpc(begun);
   writer->SendInitialMetadata();  // tells the client that the capture runs
   meshnet::Status status;
   while (status.ok() && !context->IsCancelled()) {
-    const Result<std::optional<v1::CapturedLogits>> row = capture->Take(std::chrono::steady_clock::now() + kWatchSlice);
-    status = row.status();
-    if (status.ok() && row.value().has_value() && !writer->Write(*row.value())) break;
+    const Result<std::optional<Item>> item = capture.Take(std::chrono::steady_clock::now() + kWatchSlice);
+    status = item.status();
+    if (status.ok() && item.value().has_value() && !writer->Write(*item.value())) break;
   }
-  capture->End();
+  capture.End();
   return ToGrpc(status);
+}
+
+grpc::Status WorkerService::CaptureLogits(grpc::ServerContext* context, const v1::CaptureLogitsRequest* /*request*/,
+                                          grpc::ServerWriter<v1::CapturedLogits>* writer) {
+  return Stream(&ShardCaptures::logits, context, writer);
+}
+
+grpc::Status WorkerService::CaptureSteps(grpc::ServerContext* context, const v1::CaptureStepsRequest* /*request*/,
+                                         grpc::ServerWriter<v1::CapturedStep>* writer) {
+  return Stream(&ShardCaptures::steps, context, writer);
 }
 
 grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeBatch>* WorkerService::Bridge(

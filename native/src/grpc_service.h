@@ -13,14 +13,14 @@
 namespace meshnet {
 
 struct ServiceOptions {
-  bool allow_probe = false;  // whether Probe may take and give tensors, and CaptureLogits give rows
+  bool allow_probe = false;  // whether Probe may take and give tensors, and the captures give anything
   std::string version_json;  // what --version prints
   std::string devices_json;  // what --list-devices prints
   EngineLoader load_fake;
   EngineLoader load_llama;  // empty in a build without llama.cpp
 };
 
-// gRPC's threads call the methods, any number at once. Blocking calls: Load, WatchStatus and CaptureLogits
+// gRPC's threads call the methods, any number at once. Blocking calls: Load, WatchStatus and the captures
 // (streams), Unload, Probe.
 class WorkerService : public v1::Worker::WithCallbackMethod_Bridge<v1::Worker::Service> {
  public:
@@ -45,10 +45,15 @@ class WorkerService : public v1::Worker::WithCallbackMethod_Bridge<v1::Worker::S
   grpc::Status Probe(grpc::ServerContext* context, const v1::ProbeRequest* request, v1::ProbeReply* reply) override;
   grpc::Status CaptureLogits(grpc::ServerContext* context, const v1::CaptureLogitsRequest* request,
                              grpc::ServerWriter<v1::CapturedLogits>* writer) override;
+  grpc::Status CaptureSteps(grpc::ServerContext* context, const v1::CaptureStepsRequest* request,
+                            grpc::ServerWriter<v1::CapturedStep>* writer) override;
   grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeBatch>* Bridge(grpc::CallbackServerContext* context) override;
 
  private:
   void FillStatus(v1::StatusReply* reply) const;
+  template <typename Item>
+  grpc::Status Stream(Capture<Item> ShardCaptures::* member, grpc::ServerContext* context,
+                      grpc::ServerWriter<Item>* writer);
 
   WorkerHost* const host_;
   const ServiceOptions options_;

@@ -23,13 +23,13 @@ StageWorker::StageWorker(std::unique_ptr<ShardEngine> engine, std::unique_ptr<Co
       machine_(engine_->facts()),
       step_ended_at_(Now()),
       watch_at_(Now()),
-      runner_(engine_.get(), capture_.get()) {
+      runner_(engine_.get(), captures_.get()) {
   compute_thread_ = std::thread([this] { ComputeLoop(); });
   watch_thread_ = std::thread([this] { WatchLoop(); });
 }
 
 StageWorker::~StageWorker() {
-  capture_->Close();
+  captures_->Close();
   {
     std::unique_lock lock(mutex_);
     machine_.FailAll({Code::kNotReady, "the shard is being unloaded"}, Now());

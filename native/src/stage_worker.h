@@ -48,8 +48,8 @@ class StageWorker {
   // The reply holds outputs and their digest.
   Result<v1::ProbeReply> Probe(const v1::ProbeRequest& request, std::chrono::milliseconds deadline);
 
-  // The logits that this shard's sessions draw from; may outlive the worker, which closes it.
-  std::shared_ptr<LogitsCapture> capture() const { return capture_; }
+  // What a debugging reader may see of this shard; may outlive the worker, which closes them.
+  std::shared_ptr<ShardCaptures> captures() const { return captures_; }
 
   static constexpr std::chrono::milliseconds kReleaseWait{1000};
   // After this long without the machine's turn it is asked for anew; sessions fail by their own step deadlines before.
@@ -83,7 +83,7 @@ class StageWorker {
   const std::unique_ptr<ShardEngine> engine_;
   const std::unique_ptr<ComputeTurn> turn_;
   MessageSink* const sink_;
-  const std::shared_ptr<LogitsCapture> capture_ = std::make_shared<LogitsCapture>();
+  const std::shared_ptr<ShardCaptures> captures_ = std::make_shared<ShardCaptures>();
 
   mutable std::mutex mutex_;
   std::condition_variable work_;      // for the compute thread

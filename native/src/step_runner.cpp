@@ -7,10 +7,11 @@
 namespace meshnet {
 namespace {
 
-std::uint32_t MicrosecondsSince(TimePoint start) {
-  const auto elapsed = std::chrono::steady_clock::now() - start;
-  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count());
+std::uint32_t Microseconds(TimePoint::duration duration) {
+  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
 }
+
+std::uint32_t MicrosecondsSince(TimePoint start) { return Microseconds(std::chrono::steady_clock::now() - start); }
 
 bool WantsLogits(const v1::Frame& frame) { return frame.phase() != v1::PHASE_PREFILL || frame.prompt_end(); }
 
@@ -22,9 +23,11 @@ void StepRunner::Run(std::vector<StepItem>* items) {
   const std::uint32_t gather_us = MicrosecondsSince(gather_at);
   const TimePoint step_at = std::chrono::steady_clock::now();
   const Status status = engine_->Step(slices_, &results_);
-  const std::uint32_t compute_us = MicrosecondsSince(step_at);
+  const TimePoint step_end_at = std::chrono::steady_clock::now();
+  const std::uint32_t compute_us = Microseconds(step_end_at - step_at);
   for (std::size_t i = 0; i < slices_.size(); ++i) {
     StepItem& item = (*items)[slice_items_[i]];
+    if (captures_ != nullptr) captures_->AddStep(item.session->terms(), item.rows.frame, step_at, step_end_at);
     const TimePoint deliver_at = std::chrono::steady_clock::now();
     if (status.ok()) {
       Deliver(results_[i], &item);
@@ -81,7 +84,7 @@ void StepRunner::Deliver(const StepResult& result, StepItem* item) {
   }
   if (!result.logits.empty()) {
     const std::uint64_t position = frame.position() + frame.rows();
-    if (capture_ != nullptr) capture_->Add(item->session->terms(), position, result.logits);
+    if (captures_ != nullptr) captures_->AddLogits(item->session->terms(), position, result.logits);
     item->token = item->session->sampler->Sample(result.logits, position);
   }
 }

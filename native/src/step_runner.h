@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "logits_capture.h"
 #include "session.h"
+#include "shard_captures.h"
 #include "shard_engine.h"
 
 namespace meshnet {
@@ -36,8 +36,8 @@ struct StepItem {
 
 class StepRunner {
  public:
-  // `capture` is shown the logits that tokens are drawn from; null: nobody looks. Both outlive the runner.
-  explicit StepRunner(ShardEngine* engine, LogitsCapture* capture = nullptr) : engine_(engine), capture_(capture) {}
+  // `captures` are shown every step; null: nobody looks. Both outlive the runner.
+  explicit StepRunner(ShardEngine* engine, ShardCaptures* captures = nullptr) : engine_(engine), captures_(captures) {}
 
   // Runs all items as one step and fills in their outcomes.
   void Run(std::vector<StepItem>* items);
@@ -48,7 +48,7 @@ class StepRunner {
   void Deliver(const StepResult& result, StepItem* item);
 
   ShardEngine* const engine_;
-  LogitsCapture* const capture_;
+  ShardCaptures* const captures_;
   std::vector<float> hidden_;
   std::vector<StepSlice> slices_;
   std::vector<std::size_t> slice_items_;  // item of each slice

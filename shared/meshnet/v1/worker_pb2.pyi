@@ -238,6 +238,26 @@ class CapturedLogits(_message.Message):
     logits: bytes
     def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., logits: _Optional[bytes] = ...) -> None: ...
 
+class CaptureStepsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CapturedStep(_message.Message):
+    __slots__ = ("session", "epoch", "position", "rows", "begin_us", "end_us")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_US_FIELD_NUMBER: _ClassVar[int]
+    END_US_FIELD_NUMBER: _ClassVar[int]
+    session: bytes
+    epoch: int
+    position: int
+    rows: int
+    begin_us: int
+    end_us: int
+    def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., rows: _Optional[int] = ..., begin_us: _Optional[int] = ..., end_us: _Optional[int] = ...) -> None: ...
+
 class BridgeMessage(_message.Message):
     __slots__ = ("frame", "edge")
     FRAME_FIELD_NUMBER: _ClassVar[int]

@@ -79,6 +79,11 @@ class WorkerStub:
                 request_serializer=meshnet_dot_v1_dot_worker__pb2.CaptureLogitsRequest.SerializeToString,
                 response_deserializer=meshnet_dot_v1_dot_worker__pb2.CapturedLogits.FromString,
                 _registered_method=True)
+        self.CaptureSteps = channel.unary_stream(
+                '/meshnet.v1.Worker/CaptureSteps',
+                request_serializer=meshnet_dot_v1_dot_worker__pb2.CaptureStepsRequest.SerializeToString,
+                response_deserializer=meshnet_dot_v1_dot_worker__pb2.CapturedStep.FromString,
+                _registered_method=True)
         self.Bridge = channel.stream_stream(
                 '/meshnet.v1.Worker/Bridge',
                 request_serializer=meshnet_dot_v1_dot_worker__pb2.BridgeBatch.SerializeToString,
@@ -143,6 +148,12 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CaptureSteps(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Bridge(self, request_iterator, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -196,6 +207,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.CaptureLogits,
                     request_deserializer=meshnet_dot_v1_dot_worker__pb2.CaptureLogitsRequest.FromString,
                     response_serializer=meshnet_dot_v1_dot_worker__pb2.CapturedLogits.SerializeToString,
+            ),
+            'CaptureSteps': grpc.unary_stream_rpc_method_handler(
+                    servicer.CaptureSteps,
+                    request_deserializer=meshnet_dot_v1_dot_worker__pb2.CaptureStepsRequest.FromString,
+                    response_serializer=meshnet_dot_v1_dot_worker__pb2.CapturedStep.SerializeToString,
             ),
             'Bridge': grpc.stream_stream_rpc_method_handler(
                     servicer.Bridge,
@@ -446,6 +462,33 @@ class Worker:
             '/meshnet.v1.Worker/CaptureLogits',
             meshnet_dot_v1_dot_worker__pb2.CaptureLogitsRequest.SerializeToString,
             meshnet_dot_v1_dot_worker__pb2.CapturedLogits.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CaptureSteps(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/meshnet.v1.Worker/CaptureSteps',
+            meshnet_dot_v1_dot_worker__pb2.CaptureStepsRequest.SerializeToString,
+            meshnet_dot_v1_dot_worker__pb2.CapturedStep.FromString,
             options,
             channel_credentials,
             insecure,

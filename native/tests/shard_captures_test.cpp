@@ -1,5 +1,5 @@
-// The debugging capture of logits: bounded, in order, and gone with its shard.
-#include "logits_capture.h"
+// The debugging captures: bounded, in order, and gone with their shard.
+#include "shard_captures.h"
 
 #include <gtest/gtest.h>
 
@@ -22,12 +22,13 @@ SessionTerms Terms() {
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
-TEST(LogitsCapture, GivesRowsInOrderAsTheyLay) {
-  LogitsCapture capture;
-  capture.Add(Terms(), 1, kRow);  // nobody reads yet
+TEST(ShardCaptures, GivesRowsInOrderAsTheyLay) {
+  ShardCaptures captures;
+  Capture<v1::CapturedLogits>& capture = captures.logits;
+  captures.AddLogits(Terms(), 1, kRow);  // nobody reads yet
   ASSERT_TRUE(capture.Begin().ok());
-  capture.Add(Terms(), 8, kRow);
-  capture.Add(Terms(), 9, kRow);
+  captures.AddLogits(Terms(), 8, kRow);
+  captures.AddLogits(Terms(), 9, kRow);
   for (const std::uint64_t position : {8u, 9u}) {
     const auto row = capture.Take(Now());
     ASSERT_TRUE(row.ok() && row.value().has_value());
@@ -42,35 +43,50 @@ TEST(LogitsCapture, GivesRowsInOrderAsTheyLay) {
   EXPECT_FALSE(none.value().has_value());
 }
 
-TEST(LogitsCapture, HasOneReaderAtATime) {
-  LogitsCapture capture;
+TEST(ShardCaptures, HasOneReaderAtATime) {
+  ShardCaptures captures;
+  Capture<v1::CapturedLogits>& capture = captures.logits;
   ASSERT_TRUE(capture.Begin().ok());
   EXPECT_EQ(capture.Begin().code(), Code::kNotReady);
-  capture.Add(Terms(), 8, kRow);
+  captures.AddLogits(Terms(), 8, kRow);
   capture.End();
   ASSERT_TRUE(capture.Begin().ok());
   EXPECT_FALSE(capture.Take(Now()).value().has_value());  // the row went with its capture
 }
 
-TEST(LogitsCapture, EndsWhereTheReaderFallsBehind) {
-  LogitsCapture capture;
+TEST(ShardCaptures, EndsWhereTheReaderFallsBehind) {
+  ShardCaptures captures;
+  Capture<v1::CapturedLogits>& capture = captures.logits;
   ASSERT_TRUE(capture.Begin().ok());
-  for (std::uint64_t position = 0; position < LogitsCapture::kRowsMax + 2; ++position) {
-    capture.Add(Terms(), position, kRow);
+  for (std::uint64_t position = 0; position < Capture<v1::CapturedLogits>::kItemsMax + 2; ++position) {
+    captures.AddLogits(Terms(), position, kRow);
   }
-  for (std::size_t row = 0; row < LogitsCapture::kRowsMax; ++row) {
+  for (std::size_t row = 0; row < Capture<v1::CapturedLogits>::kItemsMax; ++row) {
     ASSERT_TRUE(capture.Take(Now()).value().has_value());
   }
   EXPECT_EQ(capture.Take(Now()).status().code(), Code::kMessageTooLarge);
 }
 
-TEST(LogitsCapture, EndsWithItsShard) {
-  LogitsCapture capture;
+TEST(ShardCaptures, EndsWithItsShard) {
+  ShardCaptures captures;
+  Capture<v1::CapturedLogits>& capture = captures.logits;
   ASSERT_TRUE(capture.Begin().ok());
-  capture.Close();
+  captures.Close();
   EXPECT_EQ(capture.Take(Now()).status().code(), Code::kNotReady);
   capture.End();
   EXPECT_EQ(capture.Begin().code(), Code::kNotReady);
+}
+
+TEST(ShardCaptures, TellWhenAStepRan) {
+  ShardCaptures captures;
+  ASSERT_TRUE(captures.steps.Begin().ok());
+  captures.AddStep(Terms(), Chunk(0, 16, 8, false), At(1), At(3));
+  const auto step = captures.steps.Take(Now());
+  ASSERT_TRUE(step.ok() && step.value().has_value());
+  EXPECT_EQ(step.value()->session(), SessionBytes('s'));
+  EXPECT_EQ(step.value()->position(), 16u);
+  EXPECT_EQ(step.value()->rows(), 8u);
+  EXPECT_EQ(step.value()->end_us() - step.value()->begin_us(), 2000u);
 }
 
 }  // namespace

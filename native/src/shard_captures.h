@@ -1,0 +1,34 @@
+// What a debugging reader may see of a shard: the logits that tokens are drawn from, and when its steps ran.
+// Thread-safe, as Capture is.
+#ifndef MESHNET_SHARD_CAPTURES_H_
+#define MESHNET_SHARD_CAPTURES_H_
+
+#include <cstdint>
+#include <span>
+
+#include "capture.h"
+#include "meshnet/v1/worker.pb.h"
+#include "session_terms.h"
+
+namespace meshnet {
+
+struct ShardCaptures {
+  Capture<v1::CapturedLogits> logits;
+  Capture<v1::CapturedStep> steps;
+
+  // The shard is being unloaded.
+  void Close() {
+    logits.Close();
+    steps.Close();
+  }
+
+  // A row, [vocab_size], from which the token at `position` is drawn.
+  void AddLogits(const SessionTerms& terms, std::uint64_t position, std::span<const float> row);
+
+  // One session's rows in an engine step.
+  void AddStep(const SessionTerms& terms, const v1::Frame& frame, TimePoint begin, TimePoint end);
+};
+
+}  // namespace meshnet
+
+#endif  // MESHNET_SHARD_CAPTURES_H_
