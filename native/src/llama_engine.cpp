@@ -1,6 +1,7 @@
 #include "llama_engine.h"
 
 #include <ggml-cpu.h>
+#include <llama-ext.h>
 #include <llama.h>
 
 #include <algorithm>
@@ -126,11 +127,10 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   // who shares its step.
   facts.mixes_phases = false;
   facts.weights_bytes = llama_model_size(model);
-  const std::uint64_t heads = std::max(1u, artifact.n_heads);
-  const std::uint64_t kv_width = std::uint64_t{artifact.embedding_width} / heads * artifact.n_kv_heads;
-  constexpr std::uint64_t kBytesOfKeyAndValue = 2 * 2;  // f16 each
-  facts.kv_bytes = kv_width * kBytesOfKeyAndValue * (plan.layers.layer_end - plan.layers.layer_begin) *
-                   llama_n_ctx_seq(context) * facts.max_sequences;
+  for (const auto& [buffer_type, memory] : llama_get_memory_breakdown(context)) {
+    facts.kv_bytes += memory.context;
+    facts.compute_bytes += memory.compute;
+  }
   return facts;
 }
 

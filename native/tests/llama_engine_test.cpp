@@ -192,6 +192,21 @@ TEST(LlamaEngineTest, TheExactClassNamesTheThreadsOfAStep) {
   }
 }
 
+TEST(LlamaEngineTest, MemoryIsWhatLlamaAllocated) {
+  LoadPlan plan = Plan(TestModelPath());
+  const auto facts = [&plan] { return LoadLlamaEngine(plan, GoOn).value()->facts(); };
+  const ShardFacts whole = facts();
+  constexpr std::uint64_t kLayers = 30;
+  constexpr std::uint64_t kBytesOfACell = 2 * 2 * 3 * 64;  // K and V in f16 of three heads of 64
+  EXPECT_EQ(whole.kv_bytes, kLayers * kBytesOfACell * 256 * 2);
+  EXPECT_GT(whole.compute_bytes, std::uint64_t{1} << 20);
+  plan.layers = {10, 20};
+  const ShardFacts middle = facts();
+  EXPECT_EQ(middle.kv_bytes * 3, whole.kv_bytes);
+  EXPECT_GT(middle.compute_bytes, 0u);
+  EXPECT_LT(middle.compute_bytes, whole.compute_bytes);  // no logits
+}
+
 TEST(LlamaEngineTest, GreedyEqualsAPlainLlamaLoop) {
   constexpr int kTokens = 48;
   Result<std::unique_ptr<ShardEngine>> engine = LoadLlamaEngine(Plan(TestModelPath()), GoOn);
