@@ -14,12 +14,14 @@ from tests.e2e.answers import Stream, a_chat, a_long_chat
 from tests.e2e.conftest import NODES, PLANS, fake_models
 from tests.e2e.processes import until
 from tests.e2e.stack import COMPLETION_MICROS, Stack, a_stack
+from tracker_site.routes.deadlines import RouteDeadlines
 
 pytestmark = [pytest.mark.e2e, pytest.mark.native]
 
 # Nodes and site reconnect with backoff: a few tenths of a second at first.
 ROUTABLE_DEADLINE_S = 10.0
 LOST_DEADLINE_S = 1.0
+STEP_DEADLINE_S = RouteDeadlines().step_min_s
 COLD_TELEMETRY_MS = 250
 
 
@@ -81,6 +83,32 @@ def test_a_relay_that_dies_ends_what_it_carried_and_comes_back(stack: Stack, mod
     assert stack.relay_pid != dead
     record = stack.client.record(stream.generation_id)
     assert (record["status"], record["charge_micros"]) == ("failed", stream.deltas * COMPLETION_MICROS)
+    stack.until_idle()
+    stack.assert_settled()
+
+
+@pytest.mark.parametrize("model", list(NODES))
+def test_a_relay_that_freezes_is_blamed_itself_and_not_a_stage(stack: Stack, model: str) -> None:
+    frozen = stack.relay_pid
+    try:
+        with stack.client.stream(a_long_chat(model)) as stream:
+            stream.read_deltas(20)
+            os.kill(frozen, signal.SIGSTOP)
+            struck_s = time.monotonic()
+            stream.read_to_end()
+            took_s = time.monotonic() - struck_s
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    thawed_s = time.monotonic()
+    assert stream.error is not None
+    code, stage = stream.error["code"], stream.error.get("stage")
+    routable_s = until_routable(stack, thawed_s)
+    print(
+        f"relay frozen, {model}: {code} stage {stage} after {took_s * 1000:.0f} ms, routable {routable_s:.2f} s after"
+    )
+    assert code in {"relay_unavailable", "connection_lost"}
+    assert stage is None
+    assert took_s <= STEP_DEADLINE_S
     stack.until_idle()
     stack.assert_settled()
 
