@@ -22,13 +22,27 @@ from tests.simulators.fake_shards import terms
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.worker_process import running_program
 
-MODEL = Path(__file__).resolve().parents[2] / "build/models/SmolLM2-135M-Instruct.Q4_1.gguf"
-MODEL_LAYERS = 30
+MODELS = Path(__file__).resolve().parents[2] / "build/models"
 LOAD_TIMEOUT_S = 60.0
 EVENT_TIMEOUT_S = 120.0
 CONTEXT_LENGTH = 512
-# "<|im_start|>user\nSay hello.<|im_end|>\n<|im_start|>assistant\n" as ids of the model.
-PROMPT = (1, 4093, 198, 31535, 33662, 30, 2, 198, 1, 520, 9531, 198)
+
+
+@dataclass(frozen=True, slots=True)
+class BenchModel:
+    """A model file, how many layers it has, and what it is asked: ids of its vocabulary."""
+
+    path: Path
+    layers: int
+    prompt: tuple[int, ...]
+
+
+DEMO = BenchModel(
+    MODELS / "SmolLM2-135M-Instruct.Q4_1.gguf",
+    30,
+    # "<|im_start|>user\nSay hello.<|im_end|>\n<|im_start|>assistant\n"
+    (1, 4093, 198, 31535, 33662, 30, 2, 198, 1, 520, 9531, 198),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +70,9 @@ class LlamaRoute:
         gaps_ms: times between neighbouring token events of one session, over all generations so far.
     """
 
-    def __init__(self, arm: Arm, native: NativeRoute) -> None:
+    def __init__(self, arm: Arm, prompt: tuple[int, ...], native: NativeRoute) -> None:
         self.arm = arm
+        self._prompt = prompt
         self.gaps_ms: list[float] = []
         self._native = native
         self._generations = 0
@@ -92,8 +107,9 @@ class LlamaRoute:
             self._generations += 1
             given = terms(
                 key=SessionKey(self._generations.to_bytes(16), 1),
-                prompt=PROMPT,
+                prompt=self._prompt,
                 max_tokens=tokens,
+                end_tokens=(),
                 step_deadline_ms=60_000,
                 idle_ms=60_000,
             )
@@ -102,9 +118,9 @@ class LlamaRoute:
 
 
 @contextlib.asynccontextmanager
-async def llama_route(folder: Path, arm: Arm, model: Path = MODEL) -> AsyncIterator[LlamaRoute]:
+async def llama_route(folder: Path, arm: Arm, model: BenchModel = DEMO) -> AsyncIterator[LlamaRoute]:
     """Run one worker a stage, loaded and joined by direct links; all end with the body."""
-    bounds = [0, *arm.cuts, MODEL_LAYERS]
+    bounds = [0, *arm.cuts, model.layers]
     async with contextlib.AsyncExitStack() as stack:
         programs = []
         for stage in range(len(bounds) - 1):
@@ -114,10 +130,10 @@ async def llama_route(folder: Path, arm: Arm, model: Path = MODEL) -> AsyncItera
             )
         route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))
         for worker, (begin, end) in zip(route.workers, pairwise(bounds), strict=True):
-            request = _load_request(arm, model, begin, end)
+            request = _load_request(arm, model.path, begin, end)
             progress = [one async for one in worker.stub.Load(request, timeout=LOAD_TIMEOUT_S)]
             route.contracts.append(progress[-1].contract)
-        yield LlamaRoute(arm, NativeRoute(route, programs))
+        yield LlamaRoute(arm, model.prompt, NativeRoute(route, programs))
 
 
 def _load_request(arm: Arm, model: Path, layer_begin: int, layer_end: int) -> worker_pb2.LoadRequest:

@@ -39,7 +39,15 @@ class Rounds:
         Raises:
             ValueError: no round, or not the same number of both.
         """
-        return median(one / other for one, other in zip(self.rates[arm], self.rates[against], strict=True))
+        return median(self.ratios(arm, against))
+
+    def ratios(self, arm: str, against: str) -> list[float]:
+        """An arm's rate divided by another's, round by round.
+
+        Raises:
+            ValueError: not the same number of both.
+        """
+        return [one / other for one, other in zip(self.rates[arm], self.rates[against], strict=True)]
 
     @property
     def count(self) -> int:
@@ -47,10 +55,15 @@ class Rounds:
         return min(len(self.rates.get(arm, [])) for arm in self.arms)
 
 
-def is_too_noisy(control: float, rounds: int) -> bool:
-    """Whether nothing can be concluded: two equal arms differ too much, or there were too few rounds."""
+def is_outside_band(control: float) -> bool:
+    """Whether two equal arms differ too much for anything to be concluded; NaN does too."""
     low, high = CONTROL_BAND
-    return rounds < ROUNDS_MIN or not low <= control <= high
+    return not low <= control <= high
+
+
+def farthest_from_one(ratios: Sequence[float]) -> float:
+    """The ratio that says most."""
+    return max(ratios, key=lambda ratio: abs(ratio - 1))
 
 
 def rounded(rates: Sequence[float]) -> list[float]:

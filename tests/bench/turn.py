@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Final
 
-from tests.bench.llama_routes import MODEL, Arm, LlamaRoute, llama_route
+from tests.bench.llama_routes import DEMO, Arm, LlamaRoute, llama_route
 from tests.bench.pairs import ROUNDS_MIN, Rounds, rounded
 
 CUT: Final = (15,)
@@ -99,7 +99,7 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--load", action="append", choices=[load.name for load in LOADS], help="may be repeated")
     arguments = parser.parse_args()
-    if not MODEL.exists():
+    if not DEMO.path.exists():
         raise SystemExit("bench: no model: run `make model`")
     result = {}
     with tempfile.TemporaryDirectory(prefix="meshnet-bench-") as folder:

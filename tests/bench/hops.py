@@ -1,0 +1,167 @@
+"""What a decode step's way from worker to worker costs, against a bare gRPC stream of equal bytes and equal idling.
+
+Ours: two workers joined by links over TLS; FakeEngine sleeps where an engine would compute and measures that itself.
+What is left of the time between two tokens is two hops: the seam's frame and the ring's, each serialised, sent,
+received, parsed, checked and queued until the engine takes it. Bare: `grpc_echo`, the same bytes there and back without
+TLS, checks or queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from meshnet.frame import TokenEvent
+from meshnet.ids import SessionKey
+from meshnet.v1 import frame_pb2, link_pb2, session_pb2, worker_pb2
+from tests.bench.pairs import Rounds
+from tests.integration.native.native_routes import WORKER, NativeRoute
+from tests.simulators.bridged_route import BridgedRoute
+from tests.simulators.fake_shards import open_all, terms
+from tests.simulators.route_terms import RouteTerms
+from tests.simulators.worker_process import running_program
+
+ECHO: Final = WORKER.with_name("grpc_echo")
+GAP_US: Final = 5_000  # each stage computes so long
+STEPS: Final = 150
+WARM_UP_STEPS: Final = 20
+EVENT_TIMEOUT_S: Final = 20.0
+ECHO_TIMEOUT_S: Final = 60.0
+OURS, BARE = "ours", "bare"
+
+
+@dataclass(slots=True)
+class Hops:
+    """Microseconds a hop by side, one median a round; and the bytes of what crosses.
+
+    Attributes:
+        seam_bytes: of a frame from head to tail, as the link carries it.
+        ring_bytes: of the frame on the way back.
+        queue_us: of ours, from the frame being whole until the engine takes it; one median a round.
+        codec_us: of ours, gathering rows and packing them.
+    """
+
+    seam_bytes: int
+    ring_bytes: int
+    rounds: Rounds = field(default_factory=lambda: Rounds((OURS, BARE)))
+    queue_us: list[float] = field(default_factory=list)
+    codec_us: list[float] = field(default_factory=list)
+
+    @property
+    def ratio(self) -> float:
+        """Ours against the bare stream."""
+        return self.rounds.ratio(OURS, BARE)
+
+    def report(self) -> dict[str, object]:
+        """For the last line."""
+        return {
+            "seam_frame_bytes": self.seam_bytes,
+            "ring_frame_bytes": self.ring_bytes,
+            "idle_us": GAP_US,
+            "hop_us": {side: round(median(values), 1) for side, values in self.rounds.rates.items()},
+            "ours_inside_us": {"queue": round(median(self.queue_us), 1), "codec": round(median(self.codec_us), 1)},
+            "hop_us_by_round": {side: [round(one, 1) for one in rates] for side, rates in self.rounds.rates.items()},
+        }
+
+
+class HopBench:
+    """Two loaded workers, ready for rounds."""
+
+    def __init__(self, native: NativeRoute) -> None:
+        self._native = native
+        self._generations = 0
+
+    async def begin(self) -> Hops:
+        """Warm up, and learn the size of what crosses from one generation that is carried by this process."""
+        given = self._terms(WARM_UP_STEPS)
+        await (await open_all(self._native.route, given)).generate()
+        decode = [m.frame for m in self._native.route.frames if m.frame.phase == frame_pb2.PHASE_DECODE]
+        seam, ring = (
+            median(link_pb2.LinkMessage(frame=frame).ByteSize() for frame in decode if frame.from_stage == stage)
+            for stage in (0, 1)
+        )
+        await self._ours(WARM_UP_STEPS, Hops(0, 0))
+        return Hops(round(seam), round(ring))
+
+    async def add_round(self, hops: Hops, number: int) -> None:
+        """Measure both sides once, in the round's order."""
+        for side in hops.rounds.order(number):
+            hops.rounds.add(side, await (self._ours(STEPS, hops) if side == OURS else _bare(hops)))
+
+    def _terms(self, tokens: int) -> RouteTerms:
+        self._generations += 1
+        key = SessionKey(self._generations.to_bytes(16), 1)
+        return terms(key=key, max_tokens=tokens, end_tokens=(), step_deadline_ms=20_000, idle_ms=20_000)
+
+    async def _ours(self, steps: int, hops: Hops) -> float:
+        """Median microseconds a hop over one generation; what it spends where goes to `hops`."""
+        gateway = await self._native.open_direct(self._terms(steps + 1))
+        await gateway.send_prompt()
+        came: list[tuple[float, TokenEvent]] = []
+        while not gateway.is_finished:
+            message = await self._native.route.receive(EVENT_TIMEOUT_S)
+            if isinstance(message.body, TokenEvent):
+                came.append((time.perf_counter(), message.body))
+            await gateway.take(message)
+        await gateway.close()
+        events = [event for _, event in came[1:]]
+        hops.queue_us.append(median(sum(one.queue_us for one in event.residence) / 2 for event in events))
+        hops.codec_us.append(median(sum(one.codec_us for one in event.residence) / 2 for event in events))
+        return median(
+            ((at_s - before_s) * 1e6 - sum(one.compute_us for one in event.residence)) / 2
+            for (before_s, _), (at_s, event) in pairwise(came)
+        )
+
+
+async def _bare(hops: Hops) -> float:
+    """Median microseconds a hop of the bare stream.
+
+    Raises:
+        TimeoutError: it did not end.
+        RuntimeError: it failed.
+    """
+    arguments = [str(one) for one in (hops.seam_bytes, hops.ring_bytes, GAP_US, STEPS)]
+    process = await asyncio.create_subprocess_exec(str(ECHO), *arguments, stdout=asyncio.subprocess.PIPE)
+    try:
+        async with asyncio.timeout(ECHO_TIMEOUT_S):
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        raise RuntimeError(f"{ECHO.name} ended with status {process.returncode}")
+    return median(json.loads(output)["hops_us"])
+
+
+@contextlib.asynccontextmanager
+async def hop_bench(folder: Path, width: int) -> AsyncIterator[HopBench]:
+    """Two workers with a fake model of this width and one layer each."""
+    async with contextlib.AsyncExitStack() as stack:
+        programs = []
+        for stage in range(2):
+            path = folder / f"hop-{width}-{stage}.sock"
+            programs.append(
+                await stack.enter_async_context(running_program(WORKER, path, "--link-listen", "127.0.0.1:0"))
+            )
+        route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))
+        await route.load([_load_request(stage, width) for stage in range(2)])
+        yield HopBench(NativeRoute(route, programs))
+
+
+def _load_request(stage: int, width: int) -> worker_pb2.LoadRequest:
+    return worker_pb2.LoadRequest(
+        engine=worker_pb2.ENGINE_KIND_FAKE,
+        fake=worker_pb2.FakeModel(n_layers=2, width=width, step_us=GAP_US),
+        layers=session_pb2.LayerRange(layer_begin=stage, layer_end=stage + 1),
+        context_length=2048,
+        artifact_digest=b"a" * 32,
+    )
