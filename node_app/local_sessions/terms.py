@@ -105,7 +105,7 @@ class LocalTerms:
             sampling=sampling_message(request.sampling),
             end_tokens=request.end_tokens,
             idle_ms=_milliseconds(self.deadlines.idle_s),
-            step_deadline_ms=_milliseconds(self.step_s),
+            step_deadline_ms=_milliseconds(self.step_s - self.deadlines.telling_s),
             token_window=TOKEN_ACK_WINDOW,
             gateway_grace_ms=_milliseconds(self.deadlines.grace_s),
         )

@@ -25,13 +25,11 @@ class RouteDeadlines(GenerationDeadlines):
         relay_s: until the connection to the relay stands.
         open_s: from asking to every stage's answer, for one attempt.
         late_s: a stage not heard of for this long is called late.
-        telling_s: how much sooner than a step's deadline stages give up, so that the client has their word within it.
     """
 
     relay_s: float = 3.0
     open_s: float = 5.0
     late_s: float = 2.0
-    telling_s: float = 0.25
 
     def step_s(self, stages: Sequence[Offer], chunk_rows: int) -> float:
         """The longest that one stage may take for one frame, by the slowest stage's own figures."""

@@ -26,6 +26,7 @@ class GenerationDeadlines:
         idle_s: a stage frees a session that is silent for this long.
         grace_s: how long the tail waits for an acknowledgement with a full window.
         ack_delay_s: a token is acknowledged at most this long after its reader took it.
+        telling_s: how much sooner than a step's deadline stages give up, so that the client has their word within it.
     """
 
     step_min_s: float = 8.0
@@ -34,6 +35,7 @@ class GenerationDeadlines:
     idle_s: float = 60.0
     grace_s: float = GATEWAY_GRACE_S
     ack_delay_s: float = 0.25
+    telling_s: float = 0.25
 
     def step_limit_s(self, expected_ms: float) -> float:
         """The longest that one stage may take for a frame that its own figures say takes `expected_ms`."""
