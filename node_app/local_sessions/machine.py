@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.errors import RouteError
-from meshnet.failure_codes import TITLES, FailureCode
+from meshnet.failure_codes import STAGE_LOSSES, TITLES, FailureCode
 from meshnet.frame import (
     Ack,
     EdgeMessage,
@@ -39,10 +39,11 @@ _TITLES: Final[dict[str, str]] = {code.value: title for code, title in TITLES.it
 
 
 class LocalRouteError(RouteError):
-    """The session failed on this machine's worker, the only stage."""
+    """The session failed on this machine's worker, the only stage; a worker that is gone is a lost stage."""
 
     def __init__(self, code: str, message: str) -> None:
-        super().__init__(code, _TITLES.get(code, "Worker failed"), message)
+        told = FailureCode.STAGE_LOST if code in STAGE_LOSSES else code
+        super().__init__(told, _TITLES.get(told, "Worker failed"), message)
         self.stage = STAGE
 
 

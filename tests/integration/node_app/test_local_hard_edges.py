@@ -135,7 +135,7 @@ async def test_a_killed_worker_is_an_error_event_and_the_next_one_answers(
             await raw.read_to_end()
             took_s = loop.time() - killed_s
         error = raw.last_event["error"]
-        assert (error["code"], error["stage"], error["type"]) == ("worker_lost", 0, "server_error")
+        assert (error["code"], error["stage"], error["type"]) == ("stage_lost", 0, "server_error")
         assert b"[DONE]" not in raw.seen
         meanwhile = await local.chat(max_tokens=3)
         again = await ready_node(local.node)

@@ -174,7 +174,7 @@ async def test_a_lost_worker_fails_its_sessions_and_owes_no_close(host: Host) ->
     session = await sessions.open(a_request(), SHARD)
     host.worker = None
     sessions.fail_all("worker_lost", "the worker ended")
-    with pytest.raises(MeshnetError, match="worker_lost"):
+    with pytest.raises(MeshnetError, match="stage_lost: the worker ended"):
         await session.next_event(DEADLINE_S)
     await session.close("over")
     assert (sessions.keys(), worker.closed) == (frozenset(), [])
