@@ -25,11 +25,11 @@ def choose_listen_address(settings: NodeSettings) -> str:
         return ""
     if settings.link_listen is not None:
         return settings.link_listen
-    host = _own_address_towards(settings.site_url)
+    host = own_address_towards(settings.site_url)
     return f"{host}:0" if host else ""
 
 
-def _own_address_towards(site_url: str) -> str:
+def own_address_towards(site_url: str) -> str:
     """Return the local address that packets to the site would leave by, empty where there is no way to it now."""
     parts = urlsplit(site_url)
     port = parts.port or DEFAULT_PORTS[parts.scheme]

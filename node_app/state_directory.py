@@ -8,8 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import platformdirs
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -26,4 +24,6 @@ def choose_state_dir(asked: str | None, environment: Mapping[str, str]) -> Path:
     chosen = asked or environment.get(STATE_DIR_VARIABLE)
     if chosen:
         return Path(chosen).expanduser()
+    import platformdirs  # noqa: PLC0415 - the doctor must be able to say that it is not there
+
     return Path(platformdirs.user_state_dir("meshnet", appauthor=False)) / "node"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from node_app.ui.agent_status import AgentStatus
+    from node_app.agent_status import AgentStatus
 
 NOTHING: Final = "-"
 MICROS_PER_CREDIT: Final = 1_000_000

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Self
 
 from node_app.local_address import AgentAddress, remove_address, write_address
-from tests.unit.node_app.ui.statuses import FIELDS
+from tests.unit.node_app.statuses import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -362,7 +362,7 @@ def test_the_bindings_leave_none_alone(tray: TrayApplication) -> None:
     """PySide6 6.12.0 fails this: each call takes a reference to None away, and the process is aborted in the end."""
     from node_app.ui.errands import Errands
     from node_app.ui.view import present
-    from tests.unit.node_app.ui.statuses import connected
+    from tests.unit.node_app.statuses import connected
 
     views = [present(connected(sessions=count), Errands()) for count in (0, 1)]
     tray.window.show_view(views[0])

@@ -6,7 +6,7 @@ import pytest
 
 from node_app.ui.announcing import announce
 from node_app.ui.contact import Answered, Asked, Contact, Observation, observe
-from tests.unit.node_app.ui.statuses import connected, status_bytes
+from tests.unit.node_app.statuses import connected, status_bytes
 
 SERVING = connected()
 DEGRADED = connected(state="degraded", reason="<b>reason</b>")

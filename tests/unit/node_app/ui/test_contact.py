@@ -19,7 +19,7 @@ from node_app.ui.contact import (
     Unanswered,
     observe,
 )
-from tests.unit.node_app.ui.statuses import connected, status_bytes
+from tests.unit.node_app.statuses import connected, status_bytes
 
 GOOD = Answered(200, status_bytes())
 

@@ -6,7 +6,7 @@ import pytest
 
 from node_app.ui.contact import Answered, Cause, Contact, Observation, Unanswered
 from node_app.ui.errands import END_DEADLINE_S, Errand, Errands
-from tests.unit.node_app.ui.statuses import connected
+from tests.unit.node_app.statuses import connected
 
 OK = Answered(200, b"{}")
 

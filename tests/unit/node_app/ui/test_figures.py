@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from node_app.ui.figures import as_credits, as_layers, as_memory, as_rate, as_sentence, as_sessions, shorten
-from tests.unit.node_app.ui.statuses import a_status
+from tests.unit.node_app.statuses import a_status
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from node_app.ui.contact import Contact, Observation
 from node_app.ui.errands import Errand, Errands
 from node_app.ui.view import Mood, View, present
-from tests.unit.node_app.ui.statuses import connected
+from tests.unit.node_app.statuses import connected
 
 IDLE = Errands()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node_app.ui.agent_status import (
+from node_app.agent_status import (
     LOG_LINES_MAX,
     TEXT_LENGTH_MAX,
     AgentCondition,
@@ -16,7 +16,7 @@ from node_app.ui.agent_status import (
     parse_log,
     parse_status,
 )
-from tests.unit.node_app.ui.statuses import FIELDS, a_status, status_bytes
+from tests.unit.node_app.statuses import FIELDS, a_status, status_bytes
 
 
 def test_what_an_agent_gives_is_read() -> None:

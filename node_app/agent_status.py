@@ -1,7 +1,7 @@
 """The agent's status, from the bytes of its endpoint.
 
 Invariants: pure; every field is checked for type and range, because another program may listen where an agent did;
-fields that are not known are ignored, so that an older tray can look at a newer agent.
+fields that are not known are ignored, so that an older tray can look at a newer agent. The tray and the doctor read it.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _condition(word: str) -> AgentCondition:
     try:
         return AgentCondition(word)
     except ValueError as error:
-        raise StatusError("state is not one that this tray knows") from error
+        raise StatusError("state is not one that is known here") from error
 
 
 def _layers(fields: _Fields) -> tuple[int, int, int]:

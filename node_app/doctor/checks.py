@@ -1,0 +1,135 @@
+"""Which checks there are: each reads, then judges.
+
+Invariant: what is imported at the top needs `meshnet` and the standard library alone; the rest is imported by the check
+that needs it, so that a missing package costs the checks that need it and no other.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+from meshnet.errors import MeshnetError
+from node_app.doctor.checking import Check
+from node_app.doctor.findings import Finding, failed
+from node_app.doctor.judging import machine, site, state, worker
+from node_app.doctor.reading import machine as machine_reading
+from node_app.doctor.reading import programs
+from node_app.doctor.reading import site as site_reading
+from node_app.doctor.reading import state as state_reading
+from node_app.reach import own_address_towards
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from node_app.doctor.options import DoctorOptions
+
+QUICK_S: Final = 5.0
+PROGRAM_S: Final = 20.0
+NETWORK_S: Final = 20.0
+PACKAGES_S: Final = 30.0
+# Headers of a large split model on a slow disk.
+MODEL_S: Final = 60.0
+
+
+def plan_checks(options: DoctorOptions) -> list[Check]:
+    """Return the checks for what was asked, in the order in which they are told."""
+    checks = [
+        Check("python", QUICK_S, lambda: [machine.judge_python(sys.version_info[:3])]),
+        Check("packages", PACKAGES_S, _check_packages),
+        Check("worker", PROGRAM_S, lambda: _check_worker(options.worker_path)),
+        Check("devices", PROGRAM_S, lambda: _check_devices(options.worker_path)),
+        Check("hardware", QUICK_S, _check_hardware),
+        Check("descriptors", QUICK_S, lambda: [machine.judge_descriptors(machine_reading.read_descriptor_limit())]),
+        Check("clock", QUICK_S, lambda: [machine.judge_clock(time.time())]),
+        Check("state", QUICK_S, lambda: [state.judge_directory(state_reading.read_directory(options.state_dir))]),
+        Check("disk", QUICK_S, lambda: [_check_disk(options.state_dir)]),
+        Check("node", QUICK_S, lambda: state.judge_agent(state_reading.read_agent(options.state_dir))),
+    ]
+    return [*checks, *_model_checks(options), *_site_checks(options), *_peer_checks(options)]
+
+
+def _model_checks(options: DoctorOptions) -> Iterator[Check]:
+    path = options.gguf_path
+    if path is not None:
+        yield Check("model", MODEL_S, lambda: _check_model(path, options))
+
+
+def _site_checks(options: DoctorOptions) -> Iterator[Check]:
+    url, state_dir = options.site_url, options.state_dir
+    if url is not None:
+        yield Check("site", NETWORK_S, lambda: site.judge_health(site_reading.read_health(url)))
+        yield Check("control", NETWORK_S, lambda: [site.judge_control(site_reading.read_control(url))])
+        yield Check("enrolment", QUICK_S, lambda: [state.judge_enrolment(state_reading.read_enrolment(state_dir, url))])
+
+
+def _peer_checks(options: DoctorOptions) -> Iterator[Check]:
+    if options.site_url is not None or options.link_listen is not None:
+        yield Check("peers", NETWORK_S, lambda: [_check_peers(options)])
+
+
+def _check_packages() -> Iterable[Finding]:
+    names = (*machine.NODE_MODULES, *machine.OPTIONAL_MODULES)
+    return machine.judge_modules(programs.read_import_problems(names))
+
+
+def _check_worker(asked: Path | None) -> Iterable[Finding]:
+    from node_app.worker.process import find_worker_program  # noqa: PLC0415 - see the module's invariant
+
+    try:
+        program = find_worker_program(asked)
+    except MeshnetError as error:
+        return [failed("worker", error.message, "name it with --worker")]
+    return worker.judge_version(programs.run_worker(program, "--version"))
+
+
+def _check_devices(asked: Path | None) -> Iterator[Finding]:
+    from node_app.worker.process import find_worker_program  # noqa: PLC0415 - see the module's invariant
+
+    try:
+        program = find_worker_program(asked)
+    except MeshnetError:
+        return  # told by the worker's check
+    yield worker.judge_devices(programs.run_worker(program, "--list-devices"))
+
+
+def _check_hardware() -> Iterator[Finding]:
+    from node_app.doctor.judging.model import judge_hardware  # noqa: PLC0415 - see the module's invariant
+    from node_app.hardware.detect import detect_hardware  # noqa: PLC0415 - as above
+
+    yield judge_hardware(detect_hardware().figures())
+
+
+def _check_disk(state_dir: Path) -> Finding:
+    folder = machine_reading.nearest_existing(state_dir)
+    return machine.judge_disk(str(folder), machine_reading.read_free_bytes(folder))
+
+
+def _check_model(path: Path, options: DoctorOptions) -> Iterator[Finding]:
+    from node_app.artifacts.model_file import open_model  # noqa: PLC0415 - see the module's invariant
+    from node_app.doctor.judging.model import judge_memory, judge_model  # noqa: PLC0415 - as above
+    from node_app.hardware.detect import detect_hardware  # noqa: PLC0415 - as above
+    from node_app.worker.limits import Wishes  # noqa: PLC0415 - as above
+
+    try:
+        model = open_model(path, options.layers)
+    except MeshnetError as error:
+        yield failed("model", error.message, "fetch the file again, or ask for another with --gguf and --layers")
+        return
+    yield judge_model(model)
+    wishes = Wishes(None, options.context_length, options.max_sessions)
+    yield judge_memory(model, wishes, detect_hardware().figures())
+
+
+def _check_peers(options: DoctorOptions) -> Finding:
+    if options.link_listen is not None:
+        address = options.link_listen
+    else:
+        host = own_address_towards(options.site_url or "")
+        address = f"{host}:0" if host else ""
+    problem = machine_reading.try_listening(address) if address else ""
+    is_node_running = state_reading.read_agent(options.state_dir).status is not None
+    is_asked = options.link_listen is not None
+    return machine.judge_listening(machine.ListenFacts(address, problem, is_asked, is_node_running))

@@ -1,0 +1,89 @@
+"""What a check found, and how it is told.
+
+Invariants: pure; a finding that is not ok says what to do; the exit status is 1 where something failed, and warnings
+never change it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_FAILED: Final = 1
+NAME_WIDTH: Final = 12
+VERDICT_WIDTH: Final = 7
+TEXT_LENGTH_MAX: Final = 400
+
+
+class Verdict(StrEnum):
+    """How it stands."""
+
+    OK = "ok"
+    WARNING = "warning"  # a node runs, but less well than it could
+    FAILED = "failed"  # a node would not run, or not as asked
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line.
+
+    Attributes:
+        check: what was looked at, a word or two.
+        summary: what was found.
+        advice: what to do; empty where nothing is to be done.
+    """
+
+    check: str
+    verdict: Verdict
+    summary: str
+    advice: str = ""
+
+
+def ok(check: str, summary: str) -> Finding:
+    """Nothing is to be done."""
+    return Finding(check, Verdict.OK, summary)
+
+
+def warning(check: str, summary: str, advice: str) -> Finding:
+    """It works, but less well."""
+    return Finding(check, Verdict.WARNING, summary, advice)
+
+
+def failed(check: str, summary: str, advice: str) -> Finding:
+    """It does not work."""
+    return Finding(check, Verdict.FAILED, summary, advice)
+
+
+def one_line(text: str) -> str:
+    """Return text from elsewhere as one printable line, bounded."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text[:TEXT_LENGTH_MAX]).split())
+
+
+def as_line(finding: Finding) -> str:
+    """Return a finding as a person reads it."""
+    advice = f" -> {one_line(finding.advice)}" if finding.advice else ""
+    head = f"{finding.verdict:<{VERDICT_WIDTH}}  {finding.check:<{NAME_WIDTH}}"
+    return f"{head}  {one_line(finding.summary)}{advice}"
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """Return all findings as one JSON object on one line."""
+    counts = {str(verdict): sum(1 for one in findings if one.verdict is verdict) for verdict in Verdict}
+    return json.dumps({"checks": [asdict(finding) for finding in findings], "counts": counts})
+
+
+def summary_line(findings: Sequence[Finding]) -> str:
+    """Return the counts in words."""
+    parts = [f"{sum(1 for one in findings if one.verdict is verdict)} {verdict}" for verdict in Verdict]
+    return f"doctor: {len(findings)} findings: {', '.join(parts)}"
+
+
+def exit_status(findings: Sequence[Finding]) -> int:
+    """Return 1 where something failed, or where nothing was looked at."""
+    is_bad = not findings or any(finding.verdict is Verdict.FAILED for finding in findings)
+    return EXIT_FAILED if is_bad else 0

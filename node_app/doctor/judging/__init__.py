@@ -1,0 +1,4 @@
+"""What the facts mean for a volunteer.
+
+Invariant: pure; facts in, findings out.
+"""

@@ -1,0 +1,51 @@
+"""The model file, and whether it fits into this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from meshnet.errors import WorkerError
+from node_app.doctor.findings import Finding, failed, ok, warning
+from node_app.worker.limits import ShardNeed, Wishes, plan_limits
+
+if TYPE_CHECKING:
+    from node_app.artifacts.model_file import ModelFile
+    from node_app.hardware.base import MachineFigures
+
+MIB: Final = 1024 * 1024
+GIB: Final = 1024 * MIB
+
+# As the worker serves them; a test compares the lists. `fake` is the test engine's.
+SERVED_ARCHITECTURES: Final = ("llama", "qwen2", "qwen3")
+
+
+def judge_hardware(figures: MachineFigures) -> Finding:
+    """Judge what this process may use."""
+    if figures.memory_total_bytes is None or figures.memory_available_bytes is None:
+        return warning("hardware", f"{figures.cores} cores, memory unknown", "a model that is too large is not refused")
+    total, free = figures.memory_total_bytes / GIB, figures.memory_available_bytes / GIB
+    return ok("hardware", f"{figures.cores} cores, {free:.1f} of {total:.1f} GiB of memory available")
+
+
+def judge_model(model: ModelFile) -> Finding:
+    """Judge a model whose headers were read and whose owned bytes are there."""
+    name, architecture = model.paths[0].name, model.architecture
+    if architecture not in SERVED_ARCHITECTURES and not model.is_fake:
+        served = ", ".join(SERVED_ARCHITECTURES)
+        return failed("model", f"{name}: architecture {architecture} is not served", f"choose a model of {served}")
+    parts = f" in {len(model.paths)} parts" if len(model.paths) > 1 else ""
+    weights = f"{model.weights_bytes / MIB:.0f} MiB of weights"
+    return ok("model", f"{name}{parts}: {architecture}, layers {model.layers} of {model.n_layers}, {weights}, complete")
+
+
+def judge_memory(model: ModelFile, wishes: Wishes, figures: MachineFigures) -> Finding:
+    """Judge whether weights, KV and buffers fit, by the rule that the node itself uses."""
+    need = ShardNeed(model.weights_bytes, model.kv_bytes_per_cell, model.width, model.context_length)
+    try:
+        limits = plan_limits(need, wishes, figures.cores, figures.memory_available_bytes)
+    except WorkerError as error:
+        return failed("memory", error.message, "serve fewer --layers, a shorter --context, or free some memory")
+    summary = f"{limits.max_sessions} sessions of {limits.context_length} positions fit"
+    if limits.max_sessions < wishes.max_sessions:
+        return warning("memory", f"only {summary}, {wishes.max_sessions} were asked for", "serve fewer --layers")
+    return ok("memory", summary)

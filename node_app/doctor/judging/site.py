@@ -1,0 +1,84 @@
+"""The site: whether it answers, speaks our versions, and what its clock says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from meshnet.constants import WIRE_VERSION, WIRE_VERSION_MIN
+from node_app.doctor.findings import Finding, failed, ok
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SKEW_TOLD_S: Final = 60.0
+_ADDRESS: Final = "check --site, the network and the firewall"
+
+
+@dataclass(frozen=True, slots=True)
+class HealthFacts:
+    """An answer of `/healthz`, or why there is none.
+
+    Attributes:
+        problem: no answer came; why, for people.
+        location: of a redirect.
+        says_ok: the body is a healthy site's.
+        skew_s: this machine's clock minus the site's; None: the site told no time.
+    """
+
+    problem: str = ""
+    http_status: int = 0
+    location: str = ""
+    says_ok: bool = False
+    round_trip_ms: float = 0.0
+    skew_s: float | None = None
+
+
+def judge_health(facts: HealthFacts) -> Iterator[Finding]:
+    """Judge whether a site answers there and is well."""
+    yield _judge_answer(facts)
+    if facts.skew_s is not None:
+        yield _judge_skew(facts.skew_s)
+
+
+def _judge_answer(facts: HealthFacts) -> Finding:
+    if facts.problem:
+        return failed("site", facts.problem, _ADDRESS)
+    if facts.location:
+        return failed("site", f"sends elsewhere: {facts.location}", "give the site's final address with --site")
+    if facts.http_status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return failed("site", "answers, but is out of order (status 503)", "wait, or tell who runs the site")
+    if facts.http_status != HTTPStatus.OK or not facts.says_ok:
+        return failed("site", f"what answers is no Meshnet site (status {facts.http_status})", "check --site")
+    return ok("site", f"answers in {facts.round_trip_ms:.0f} ms")
+
+
+def _judge_skew(skew_s: float) -> Finding:
+    if abs(skew_s) < SKEW_TOLD_S:
+        return ok("site clock", "agrees with this machine's")
+    direction = "ahead of" if skew_s > 0 else "behind"
+    return ok("site clock", f"this machine's is {abs(skew_s):.0f} s {direction} it; nothing depends on that")
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFacts:
+    """The site's first word on the control connection, or why there is none."""
+
+    problem: str = ""
+    version_min: int = 0
+    version_max: int = 0
+
+
+def judge_control(facts: ControlFacts) -> Finding:
+    """Judge whether node and site have a wire version in common."""
+    if facts.problem:
+        advice = "let WebSockets through to the site (a proxy may hold them up)"
+        return failed("control", facts.problem, advice)
+    theirs = f"{facts.version_min} to {facts.version_max}"
+    if facts.version_max < WIRE_VERSION_MIN:
+        return failed("control", f"the site speaks wire versions {theirs}, older than ours", "the site must be updated")
+    if facts.version_min > WIRE_VERSION:
+        return failed("control", f"the site speaks wire versions {theirs}, newer than ours", "update this package")
+    common = min(facts.version_max, WIRE_VERSION)
+    return ok("control", f"the site's control connection answers, wire version {common}")

@@ -1,0 +1,100 @@
+"""The doctor's command line: the options of `meshnet node` that a check needs, and the same variables.
+
+Invariant: what is imported here needs `meshnet` and the standard library alone, so that a missing package is a finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from node_app.settings import (
+    CONTEXT_LENGTH_MAX,
+    DEFAULT_SESSIONS,
+    ENVIRONMENT_PREFIX,
+    SESSIONS_MAX,
+    LayerSpan,
+    SettingsError,
+    parse_layers,
+    parse_listen_address,
+    parse_number,
+    parse_site_url,
+)
+from node_app.state_directory import choose_state_dir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    """What to look at; None: not asked for, so not checked.
+
+    Attributes:
+        link_listen: `HOST:PORT`; empty: the node is not to listen.
+    """
+
+    site_url: str | None
+    gguf_path: Path | None
+    layers: LayerSpan | None
+    context_length: int | None
+    max_sessions: int
+    state_dir: Path
+    worker_path: Path | None
+    link_listen: str | None
+    as_json: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise SettingsError(message)
+
+
+def _build_parser() -> _Parser:
+    parser = _Parser(prog="meshnet doctor", description="Look at whether a node would run on this machine.")
+    parser.add_argument("--site", metavar="URL", help="the site that the node is for")
+    parser.add_argument("--gguf", metavar="PATH", help="the model; the first part where it is split")
+    parser.add_argument("--layers", metavar="B:E", help="layers to serve (default: all)")
+    parser.add_argument("--context", metavar="N", help="positions per session")
+    parser.add_argument("--max-sessions", metavar="N", help="sessions at once (default 4)")
+    parser.add_argument("--state-dir", metavar="D", help="state directory of the node")
+    parser.add_argument("--worker", metavar="PATH", help="worker program (default: the one built or installed)")
+    parser.add_argument("--link-listen", metavar="HOST:PORT", help="where peers may dial, or none")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    return parser
+
+
+def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> DoctorOptions:
+    """Return what to look at: command line first, then variables named MESHNET_<OPTION>.
+
+    Raises:
+        SettingsError: an option is unknown or wrong.
+        SystemExit: help was asked for (0).
+    """
+    parsed = _build_parser().parse_args(list(arguments))
+
+    def read(option: str, parse: Callable[[str], Value]) -> Value | None:
+        text = getattr(parsed, option) or environment.get(ENVIRONMENT_PREFIX + option.upper())
+        try:
+            return parse(text) if text else None
+        except ValueError as error:
+            raise SettingsError(f"--{option.replace('_', '-')}: {error}") from error
+
+    def read_path(option: str) -> Path | None:
+        return read(option, lambda text: Path(text).expanduser())
+
+    return DoctorOptions(
+        site_url=read("site", parse_site_url),
+        gguf_path=read_path("gguf"),
+        layers=read("layers", parse_layers),
+        context_length=read("context", lambda text: parse_number(text, 16, CONTEXT_LENGTH_MAX)),
+        max_sessions=read("max_sessions", lambda text: parse_number(text, 1, SESSIONS_MAX)) or DEFAULT_SESSIONS,
+        state_dir=choose_state_dir(parsed.state_dir, environment),
+        worker_path=read_path("worker"),
+        link_listen=read("link_listen", parse_listen_address),
+        as_json=parsed.json,
+    )

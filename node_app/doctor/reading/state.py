@@ -1,0 +1,78 @@
+"""The state directory, looked at without changing or locking it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+from meshnet.errors import MeshnetError
+from node_app.agent_status import StatusError, parse_status
+from node_app.doctor.judging.state import AgentFacts, DirectoryFacts, EnrolmentFacts
+from node_app.doctor.reading.machine import nearest_existing
+from node_app.local_address import read_address
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from node_app.local_address import AgentAddress
+
+STATUS_TIMEOUT_S: Final = 3.0
+STATUS_LIMIT_BYTES: Final = 64 * 1024
+
+
+def read_directory(state_dir: Path) -> DirectoryFacts:
+    """Return the directory's facts, or those of the nearest folder above it."""
+    folder = nearest_existing(state_dir)
+    status = folder.stat()
+    return DirectoryFacts(
+        path=str(folder),
+        exists=folder == state_dir,
+        is_directory=stat.S_ISDIR(status.st_mode),
+        is_own=not hasattr(os, "getuid") or status.st_uid == os.getuid(),
+        is_writable=os.access(folder, os.W_OK | os.X_OK),
+        mode=stat.S_IMODE(status.st_mode),
+    )
+
+
+def read_agent(state_dir: Path) -> AgentFacts:
+    """Ask the node that runs with the directory, where one does."""
+    try:
+        address = read_address(state_dir)
+    except MeshnetError as error:
+        return AgentFacts(problem=error.message)
+    return AgentFacts() if address is None else _ask(address)
+
+
+def _ask(address: AgentAddress) -> AgentFacts:
+    import requests  # noqa: PLC0415 - may be missing, which is a finding
+
+    session = requests.Session()
+    session.trust_env = False  # no proxy between this machine and itself
+    headers = {"Authorization": f"Bearer {address.token}"}
+    try:
+        with session.get(
+            f"{address.url}/status", headers=headers, timeout=STATUS_TIMEOUT_S, allow_redirects=False, stream=True
+        ) as answer:
+            data, code = next(answer.iter_content(STATUS_LIMIT_BYTES), b""), answer.status_code
+        return AgentFacts(address.pid, parse_status(data))
+    except requests.ConnectionError:
+        return AgentFacts(address.pid, problem=f"process {address.pid} left its address here and is gone")
+    except (requests.RequestException, OSError) as error:
+        return AgentFacts(address.pid, problem=f"process {address.pid} does not answer ({type(error).__name__})")
+    except StatusError:
+        return AgentFacts(address.pid, problem=f"process {address.pid} answers with status {code} and no node's words")
+
+
+def read_enrolment(state_dir: Path, site_url: str) -> EnrolmentFacts:
+    """Return what the directory says of this installation at a site; nothing is drawn or written."""
+    from node_app.identity import KEY_FILE, IdentityStore  # noqa: PLC0415 - needs what may be missing
+
+    has_key = (state_dir / KEY_FILE).exists()
+    store = IdentityStore(state_dir)
+    try:
+        if has_key:
+            store.signing_key()
+        return EnrolmentFacts(has_key, store.node_id(site_url))
+    except MeshnetError as error:
+        return EnrolmentFacts(has_key, "", error.message)

@@ -1,0 +1,90 @@
+"""Python, packages, descriptors, disk, clock and ports: each good and bad."""
+
+from __future__ import annotations
+
+import pytest
+
+from node_app.doctor.findings import Verdict
+from node_app.doctor.judging.machine import (
+    GIB,
+    NODE_MODULES,
+    OPTIONAL_MODULES,
+    ListenFacts,
+    judge_clock,
+    judge_descriptors,
+    judge_disk,
+    judge_listening,
+    judge_modules,
+    judge_python,
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict"),
+    [((3, 11, 0), Verdict.OK), ((3, 14, 2), Verdict.OK), ((3, 10, 13), Verdict.FAILED), ((2, 7, 18), Verdict.FAILED)],
+)
+def test_python(version: tuple[int, int, int], verdict: Verdict) -> None:
+    finding = judge_python(version)
+    assert finding.verdict is verdict
+    assert bool(finding.advice) == (verdict is not Verdict.OK)
+
+
+def test_all_packages_are_there() -> None:
+    (finding,) = judge_modules({})
+    assert finding.verdict is Verdict.OK
+    assert str(len(NODE_MODULES)) in finding.summary
+
+
+@pytest.mark.parametrize("name", NODE_MODULES)
+def test_a_missing_package_of_the_node_fails(name: str) -> None:
+    (finding,) = judge_modules({name: "No module named x"})
+    assert finding.verdict is Verdict.FAILED
+    assert name in finding.summary
+    assert "meshnet[node]" in finding.advice
+
+
+@pytest.mark.parametrize("name", OPTIONAL_MODULES)
+def test_a_missing_package_of_another_extra_only_warns(name: str) -> None:
+    good, finding = judge_modules({name: "libEGL.so.1: cannot open"})
+    assert (good.verdict, finding.verdict) == (Verdict.OK, Verdict.WARNING)
+    assert "libEGL.so.1" in finding.summary
+    assert "pip install 'meshnet[" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("soft", "verdict"),
+    [(None, Verdict.OK), (1024, Verdict.OK), (1023, Verdict.WARNING), (256, Verdict.WARNING), (255, Verdict.FAILED)],
+)
+def test_descriptors(soft: int | None, verdict: Verdict) -> None:
+    finding = judge_descriptors(soft)
+    assert finding.verdict is verdict
+    assert ("ulimit" in finding.advice) == (verdict is not Verdict.OK)
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "verdict"), [(GIB, Verdict.OK), (GIB - 1, Verdict.WARNING), (0, Verdict.FAILED)]
+)
+def test_disk(free_bytes: int, verdict: Verdict) -> None:
+    assert judge_disk("/home", free_bytes).verdict is verdict
+
+
+def test_clock() -> None:
+    assert judge_clock(1_800_000_000.0).verdict is Verdict.OK
+    assert judge_clock(86_400.0).verdict is Verdict.WARNING
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "part"),
+    [
+        (ListenFacts("192.0.2.1:0", "", is_asked=False, is_node_running=False), Verdict.OK, "a free port"),
+        (ListenFacts("192.0.2.1:70", "", is_asked=True, is_node_running=True), Verdict.OK, "the port is free"),
+        (ListenFacts("", "", is_asked=False, is_node_running=False), Verdict.WARNING, "the relay carries"),
+        (ListenFacts("h:7", "Address already in use", is_asked=True, is_node_running=True), Verdict.WARNING, "running"),
+        (ListenFacts("h:7", "Address already in use", is_asked=True, is_node_running=False), Verdict.FAILED, "another"),
+        (ListenFacts("h:0", "Permission denied", is_asked=False, is_node_running=False), Verdict.FAILED, "relay"),
+    ],
+)
+def test_listening_for_peers(facts: ListenFacts, verdict: Verdict, part: str) -> None:
+    finding = judge_listening(facts)
+    assert finding.verdict is verdict
+    assert part in finding.summary + finding.advice
