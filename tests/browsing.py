@@ -108,4 +108,4 @@ def a_person(browser: Browser, site_url: str, **options: object) -> Iterator[Per
         yield person
     finally:
         context.close()
-    assert person.complaints == []
+    assert not person.complaints, person.complaints

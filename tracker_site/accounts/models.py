@@ -108,6 +108,12 @@ class ApiKey(BearerSecret):
 
     KIND = "mk"
 
+    class Meta(BearerSecret.Meta):
+        """As people write it."""
+
+        abstract = False
+        verbose_name = "API key"
+
 
 class NodeToken(BearerSecret):
     """Lets its user's nodes enrol; a node needs it once."""

@@ -105,7 +105,7 @@ class AccountAdmin(ReadOnlyAdmin):
 class TransferAdmin(ReadOnlyAdmin):
     """The ledger."""
 
-    list_display = ("pk", "created_at", "kind", "debit_account", "credit_account", "credits", "note")
+    list_display = ("pk", "created_at", "kind", "credits", "debit_account", "credit_account", "note")
     list_filter = ("kind", "created_at")
     list_select_related = ("debit_account__user", "credit_account__user")
     search_fields = ("idempotency_key", "debit_account__user__username", "credit_account__user__username")
@@ -121,11 +121,16 @@ class TransferAdmin(ReadOnlyAdmin):
 class HoldAdmin(ReadOnlyAdmin):
     """What is set aside, and how it ended."""
 
-    list_display = ("id", "user", "state", "amount", "charge", "created_at", "closed_at", "reason")
+    list_display = ("short_id", "user", "state", "amount", "charge", "created_at", "closed_at", "reason")
     list_filter = ("state", "created_at")
     list_select_related = ("user",)
     search_fields = ("id", "user__username", "idempotency_key")
     date_hierarchy = "created_at"
+
+    @admin.display(description="id", ordering="id")
+    def short_id(self, hold: Hold) -> str:
+        """Its first digits; the search takes the whole."""
+        return str(hold.pk)[:8]
 
     @admin.display(description="credits held", ordering="amount_micros")
     def amount(self, hold: Hold) -> str:

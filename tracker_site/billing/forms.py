@@ -33,6 +33,8 @@ class ConvertForm(CreditsForm):
 class GrantForm(CreditsForm):
     """New credits for a user."""
 
+    field_order = ("user", "credits", "note", "key")
+
     user = forms.ModelChoiceField(User.objects.filter(is_active=True))
     note = forms.CharField(max_length=200, required=False)
     key = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput)

@@ -36,12 +36,12 @@ class ModelAdmin(admin.ModelAdmin):
         """Of all files."""
         return filesizeformat(model.size_bytes)
 
-    @admin.display(description="credits per M prompt tokens", ordering="prompt_micros")
+    @admin.display(description="credits/M prompt", ordering="prompt_micros")
     def prompt_price(self, model: Model) -> str:
         """The price for people."""
         return _credits(model.prompt_micros)
 
-    @admin.display(description="credits per M generated tokens", ordering="completion_micros")
+    @admin.display(description="credits/M generated", ordering="completion_micros")
     def completion_price(self, model: Model) -> str:
         """The price for people."""
         return _credits(model.completion_micros)

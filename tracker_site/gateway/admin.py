@@ -8,6 +8,8 @@ from tracker_site.billing.admin import ReadOnlyAdmin
 from tracker_site.billing.pricing import credits_text
 from tracker_site.gateway.models import GenerationRecord, GenerationStage
 
+SHOWN_DIGITS = 8
+
 
 class GenerationStageInline(admin.TabularInline):
     """The route."""
@@ -22,14 +24,24 @@ class GenerationRecordAdmin(ReadOnlyAdmin):
     """What was computed, for whom, by whom, and why not."""
 
     list_display = (
-        "id", "ended_at", "user", "model_name", "ending", "failure_code", "prompt_tokens", "completion_tokens",
-        "first_token_ms", "rate", "charge",
+        "short_id", "ended_at", "user", "model_name", "ending", "failure_code", "tokens", "first_token_ms", "rate",
+        "charge",
     )  # fmt: skip
     list_select_related = ("user",)
     list_filter = ("ending", "failure_code", "model_name")
     search_fields = ("id", "user__username", "stages__node_name")
     date_hierarchy = "ended_at"
     inlines = (GenerationStageInline,)
+
+    @admin.display(description="id", ordering="id")
+    def short_id(self, record: GenerationRecord) -> str:
+        """Its last digits; the search takes the whole."""
+        return f"...{record.pk[-SHOWN_DIGITS:]}"
+
+    @admin.display(description="tokens", ordering="completion_tokens")
+    def tokens(self, record: GenerationRecord) -> str:
+        """Of the prompt and generated."""
+        return f"{record.prompt_tokens} + {record.completion_tokens}"
 
     @admin.display(description="tokens/s", ordering="tokens_per_s")
     def rate(self, record: GenerationRecord) -> str:

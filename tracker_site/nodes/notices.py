@@ -24,6 +24,14 @@ class NoticeCode(StrEnum):
     CONTRACT_MISMATCH = "contract_mismatch"
 
 
+LABELS: Final[dict[str, str]] = {
+    NoticeCode.ARTIFACT_UNKNOWN: "no model's file",
+    NoticeCode.MODEL_NOT_LISTED: "model not offered",
+    NoticeCode.LAYERS_DIFFER: "not the model's layers",
+    NoticeCode.CONTRACT_MISMATCH: "contract differs",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """One notice; the empty one says that all is well."""

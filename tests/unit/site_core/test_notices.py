@@ -19,6 +19,10 @@ def test_the_first_problem_gives_the_code_and_each_is_said_once() -> None:
     assert both.message.startswith(f"{delisted.message}; the file's digest (abababababab...)")
 
 
+def test_every_code_has_its_words() -> None:
+    assert set(notices.LABELS) == set(notices.NoticeCode)
+
+
 def test_every_notice_fits_where_it_is_kept() -> None:
     found = [
         notices.artifact_unknown("f" * 64),

@@ -1,0 +1,16 @@
+"""API keys are called so."""
+
+from django.db import migrations
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("accounts", "0001_first"),
+    ]
+
+    operations = [
+        migrations.AlterModelOptions(
+            name="apikey",
+            options={"ordering": ["-created_at", "-pk"], "verbose_name": "API key"},
+        ),
+    ]
