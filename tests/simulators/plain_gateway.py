@@ -93,7 +93,9 @@ class PlainGateway:
                 return failed.failure
 
     async def take(self, message: EdgeMessage) -> None:
-        """Take one message of a stage."""
+        """Take one message of a stage; what is of another session is not for this gateway."""
+        if message.key != self._terms.key:
+            return
         match message.body:
             case Ack():
                 self._to_head.acknowledge(message.body)

@@ -165,6 +165,10 @@ class StageSession:
         self._require(on_its_edge, FailureCode.MALFORMED, "a phase that this edge does not carry", frame)
         may_rewind = not on_ring and (not terms.is_head or frame.seq == 0)
         self._require(may_rewind or not frame.rewind, FailureCode.MALFORMED, "a rewind out of place", frame)
+        # Only the last row of a prompt and the row of a decode frame have logits.
+        wants_last = frame.phase is Phase.DECODE or frame.prompt_end
+        allowed = {(), (frame.rows - 1,)} if wants_last else {()}
+        self._require(frame.logits_rows in allowed, FailureCode.MALFORMED, "logits wanted of other rows", frame)
         if frame.phase is Phase.PREFILL:
             self._check_prompt(frame)
 

@@ -19,7 +19,7 @@ from meshnet.ids import SessionKey
 from meshnet.v1 import link_pb2, session_pb2, worker_pb2
 from tests.integration.native.hostile_peer import PeerCertificate, dialled, hello
 from tests.integration.native.native_routes import NativeRoute, native_route, until_free
-from tests.integration.native.test_native_failures import rows
+from tests.integration.workers.wrong_frames import rows
 from tests.simulators.bridged_route import CALL_TIMEOUT_S
 from tests.simulators.fake_shards import KEY, open_all, terms
 from tests.simulators.plain_gateway import PlainGateway

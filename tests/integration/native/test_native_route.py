@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from meshnet.fake import END_TOKEN_ID
-from meshnet.frame import FinishReason, parse_frame
+from meshnet.frame import parse_frame
 from meshnet.ids import SessionKey
 from meshnet.sampling import SamplingTerms
 from tests.integration.native.native_routes import NativeRoute, native_route, until_free
@@ -28,17 +27,6 @@ CUTS = [[], [3], [2, 4], [1, 2, 3, 4, 5]]
 
 def unsplit(sampling: SamplingTerms, max_tokens: int = 40) -> list[int]:
     return generate(N_LAYERS, WIDTH, sampling, max_tokens)
-
-
-@pytest.mark.parametrize("cuts", CUTS, ids=str)
-@pytest.mark.parametrize("sampling", [SamplingTerms(), SAMPLED], ids=["greedy", "sampled"])
-async def test_bridged_route_equals_unsplit(tmp_path: Path, cuts: list[int], sampling: SamplingTerms) -> None:
-    async with native_route(tmp_path, cuts) as running:
-        answer = await (await open_all(running.route, terms(sampling=sampling))).generate()
-    assert answer.token_ids == unsplit(sampling)
-    assert [event.index for event in answer.tokens] == list(range(len(answer.tokens)))
-    assert answer.progress[-1].done == len(terms().prompt)
-    assert len(answer.tokens) > 20
 
 
 @pytest.mark.parametrize("cuts", [[2], [2, 4], [1, 2, 3, 4, 5]], ids=str)
@@ -91,26 +79,6 @@ async def test_large_chunks_travel_in_parts(tmp_path: Path, direct: bool) -> Non
     assert len(parts) == (0 if direct else 2)
     assert all(part.ByteSize() < 512 * 1024 for part in parts)
     assert all(parse_frame(part.SerializeToString()).rows == 70 for part in parts)
-
-
-async def test_a_second_epoch_goes_on_where_the_first_was(tmp_path: Path) -> None:
-    whole = unsplit(SAMPLED)
-    given = terms(key=SessionKey(terms().key.session, 2), committed=tuple(whole[:10]), sampling=SAMPLED)
-    async with native_route(tmp_path, [3]) as running:
-        answer = await (await open_all(running.route, given)).generate()
-    assert answer.token_ids == whole[10:]
-    assert answer.tokens[0].index == 10
-
-
-async def test_the_tail_finishes(tmp_path: Path) -> None:
-    async with native_route(tmp_path, [3], context_length=20) as running:
-        full = await (await open_all(running.route, terms())).generate()
-    stopping = terms(sampling=SamplingTerms(logit_bias={END_TOKEN_ID: 100.0}))
-    async with native_route(tmp_path, [3]) as running:
-        stops = await (await open_all(running.route, stopping)).generate()
-    assert len(full.tokens) == 20 - len(terms().prompt) + 1
-    assert full.tokens[-1].finish is FinishReason.LENGTH
-    assert (stops.token_ids, stops.tokens[0].finish) == ([END_TOKEN_ID], FinishReason.STOP)
 
 
 async def test_residence_and_logprobs_come_along(tmp_path: Path) -> None:

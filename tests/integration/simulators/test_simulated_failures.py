@@ -12,23 +12,19 @@ import grpc.aio
 import pytest
 
 from meshnet.failure_codes import FailureCode
-from meshnet.frame import EdgeMessage, Frame, Keepalive, MessageError, Phase, SessionGone, write_frame
-from meshnet.ids import Address, Edge, SessionKey
+from meshnet.frame import MessageError, write_frame
 from meshnet.v1 import worker_pb2
 from tests.integration.simulators.routes_of_workers import running_route
+from tests.integration.workers.wrong_frames import PROMPT_CHUNK
 from tests.simulators.bridged_route import BridgedWorker
 from tests.simulators.fake_model import write_fake_model
-from tests.simulators.fake_shards import KEY, load_request, open_all, terms
+from tests.simulators.fake_shards import load_request, open_all, terms
 from tests.simulators.faults import Faults
 from tests.simulators.launcher import write_worker_program
 from tests.simulators.plain_gateway import PlainGateway, RouteFailedError
 from tests.simulators.route_terms import spec_for
 from tests.simulators.worker import running_worker
 from tests.simulators.worker_process import running_program
-
-PROMPT_CHUNK = Frame(
-    KEY.session, KEY.epoch, 127, 0, 0, Phase.PREFILL, 0, 12, prompt_end=True, token_ids=tuple(terms().prompt)
-)
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2])
@@ -66,124 +62,12 @@ async def test_a_lying_tail_is_caught_where_it_can_be(tmp_path: Path, faults: Fa
     assert (refused.value.code, len(gateway.answer.tokens)) == (code, 3)
 
 
-async def test_silence_ends_a_session(tmp_path: Path) -> None:
-    given = terms(idle_ms=100)
-    async with running_route(tmp_path, []) as running:
-        await open_all(running.route, given)
-        failure = await PlainGateway(running.route, given).until_failure()
-        assert (failure.code, (await running.route.workers[0].status()).kv_cells_reserved) == (FailureCode.IDLE, 0)
-
-
-async def test_a_keepalive_ends_the_silence(tmp_path: Path) -> None:
-    given = terms(idle_ms=300)
-    address = Address(KEY, Edge(127, 0))
-    async with running_route(tmp_path, []) as running:
-        await open_all(running.route, given)
-        for _ in range(6):
-            await running.route.send_edge(EdgeMessage.on(address, Keepalive()), 0)
-            with pytest.raises(TimeoutError):
-                await running.route.receive(timeout_s=0.1)
-        assert len((await running.route.workers[0].status()).sessions) == 1
-
-
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        ({"key": KEY}, FailureCode.SESSION_EXISTS),
-        ({"max_tokens": 5000}, FailureCode.KV_EXHAUSTED),
-        ({"prompt": (1,) * 4097}, FailureCode.CONTEXT_FULL),
-        ({"max_tokens": 2}, FailureCode.TOO_MANY_SESSIONS),
-        ({"committed": (260,)}, FailureCode.BAD_TOKEN_ID),
-        ({"max_tokens": 1, "committed": (1,)}, FailureCode.MALFORMED),
-        ({"window_frames": 0}, FailureCode.MALFORMED),
-    ],
-    ids=lambda value: str(value)[:24],
-)
-async def test_admission(tmp_path: Path, change: dict[str, object], code: str) -> None:
-    other = SessionKey(b"other session id", 1)
-    async with running_route(tmp_path, [], kv_cells=1000, max_sessions=2 if "prompt" in change else 1) as running:
-        if code == FailureCode.KV_EXHAUSTED:
-            running.workers[0].state.machine.sessions.clear()
-        else:
-            await open_all(running.route, terms())
-        (reply,) = await running.route.open(terms(**({"key": other} | change)))
-    assert (reply.accepted, reply.code) == (False, code)
-
-
-async def test_another_contract_is_refused(tmp_path: Path) -> None:
-    async with running_route(tmp_path, [3]) as running:
-        spec = spec_for(terms(), 0, running.route.contracts)
-        changes = [{"contract_digest": b"x" * 32}, {"stage": 1}, {"layers": None}]
-        codes = []
-        for change in changes:
-            changed = type(spec).FromString(spec.SerializeToString())
-            for name, value in change.items():
-                changed.ClearField(name) if value is None else setattr(changed, name, value)
-            reply = await running.route.workers[0].stub.OpenSession(worker_pb2.OpenSessionRequest(spec=changed))
-            codes.append(reply.code)
-    assert codes == [FailureCode.CONTRACT_MISMATCH] * 3
-
-
 async def test_nothing_is_admitted_before_a_load(tmp_path: Path) -> None:
     async with running_worker(tmp_path / "w.sock") as worker:
         client = BridgedWorker(worker.socket_path)
         reply = await client.stub.OpenSession(worker_pb2.OpenSessionRequest())
         await client.close()
     assert (reply.accepted, reply.code) == (False, FailureCode.NOT_READY)
-
-
-@pytest.mark.parametrize(
-    ("change", "code"),
-    [
-        ({"seq": 1}, FailureCode.SEQUENCE_GAP),
-        ({"position": 1}, FailureCode.MALFORMED),
-        ({"token_ids": (*PROMPT_CHUNK.token_ids[:11], 260)}, FailureCode.BAD_TOKEN_ID),
-        ({"token_ids": ()}, FailureCode.MISSING_TOKEN_IDS),
-        ({"prompt_end": False}, FailureCode.MALFORMED),
-        ({"phase": Phase.DECODE, "rows": 1, "token_ids": (1,), "prompt_end": False}, FailureCode.MALFORMED),
-        ({"rows": 2}, FailureCode.MALFORMED),
-    ],
-    ids=lambda value: str(value)[:30],
-)
-async def test_a_wrong_frame_fails_its_session_only(tmp_path: Path, change: dict[str, object], code: str) -> None:
-    bystander = terms(key=SessionKey(b"another session!", 1))
-    async with running_route(tmp_path, [3]) as running:
-        await open_all(running.route, terms())
-        await open_all(running.route, bystander)
-        await running.route.send_frame(replace(PROMPT_CHUNK, **change))
-        failure = await PlainGateway(running.route, terms()).until_failure()
-        answer = await PlainGateway(running.route, bystander).generate()
-    assert failure.code == code
-    assert len(answer.tokens) > 20
-
-
-@pytest.mark.parametrize(
-    ("key", "code"),
-    [
-        (SessionKey(b"no such session!", 1), FailureCode.UNKNOWN_SESSION),
-        (SessionKey(KEY.session, 3), FailureCode.UNKNOWN_SESSION),
-        (SessionKey(KEY.session, 1), FailureCode.OLD_EPOCH),
-    ],
-)
-async def test_strays_are_answered(tmp_path: Path, key: SessionKey, code: str) -> None:
-    stray = replace(PROMPT_CHUNK, session=key.session, epoch=key.epoch)
-    async with running_route(tmp_path, []) as running:
-        await open_all(running.route, terms(key=SessionKey(KEY.session, 2)))
-        await running.route.send_frame(stray)
-        message = await running.route.receive()
-        status = await running.route.workers[0].status()
-    assert (message.key, message.edge, message.body) == (key, Edge(127, 0), SessionGone(code))
-    assert (status.frames_stray, len(status.sessions)) == (1, 1)
-
-
-async def test_a_repeat_is_counted_and_answered_once_more(tmp_path: Path) -> None:
-    async with running_route(tmp_path, []) as running:
-        gateway = await open_all(running.route, terms())
-        await gateway.generate()
-        await running.route.send_frame(PROMPT_CHUNK)
-        message = await running.route.receive()
-        status = await running.route.workers[0].status()
-    assert (message.edge, message.body.seq, status.frames_repeated) == (Edge(127, 0), 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -209,18 +93,6 @@ async def test_a_sender_without_manners_loses_its_bridge_and_nobody_else_anythin
         answer = await gateway.generate()
     assert ended.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert len(answer.tokens) > 20
-
-
-async def test_probe_needs_permission_for_tensors_only(tmp_path: Path) -> None:
-    async with running_route(tmp_path, [3]) as running:
-        replies = [
-            await worker.stub.Probe(worker_pb2.ProbeRequest(token_ids=[1, 2])) for worker in running.route.workers
-        ]
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await running.route.workers[0].stub.Probe(worker_pb2.ProbeRequest(want_outputs=True))
-    assert {len(reply.output_digest) for reply in replies} == {32}
-    assert [len(reply.outputs) for reply in replies] == [0, 0]
-    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
 async def test_a_load_that_cannot_be(tmp_path: Path) -> None:
