@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Loading the vocabulary at first, rendering and tokenising, waiting for a turn included.
+TOKENISE_TIMEOUT_S: Final = 15.0
 STREAM_HEADERS: Final = [("Content-Type", CONTENT_TYPE), ("Cache-Control", "no-cache")]
 
 
@@ -93,9 +95,10 @@ class Answering:
             await session.close("over")
 
     async def _fit(self, spec: GenerationSpec, context_length: int) -> tuple[Vocabulary, FittedRequest]:
-        vocabulary = await self._model.vocabulary(context_length)
         try:
-            prompt_tokens = await self._model.tokenise(vocabulary, spec.prompt)
+            async with asyncio.timeout(TOKENISE_TIMEOUT_S):
+                vocabulary = await self._model.vocabulary(context_length)
+                prompt_tokens = await self._model.tokenise(vocabulary, spec.prompt)
         except TimeoutError:
             message = "The prompt could not be tokenised in time; this machine is busy."
             raise RequestError("node_busy", message, status=503, error_type=SERVER_ERROR) from None

@@ -42,6 +42,20 @@ _PARSERS: Final[dict[str, Callable[[bytes], GenerationSpec]]] = {
 }
 
 
+class _WrongMethodError(RequestError):
+    """405, with the methods that are allowed."""
+
+    def __init__(self, allowed: tuple[str, ...]) -> None:
+        refusal = http_refusals.wrong_method(allowed)
+        super().__init__(refusal.code, refusal.message, status=refusal.status)
+        self.allowed = allowed
+
+
+def _allow(head: Head, methods: tuple[str, ...]) -> None:
+    if head.method not in methods:
+        raise _WrongMethodError(methods)
+
+
 class Endpoints:
     """Serves one request a connection. `port` is the API's own."""
 
@@ -88,20 +102,6 @@ class Endpoints:
             await _answer(connection, self._model.to_object())
         else:
             raise http_refusals.unknown_url(head.method, path)
-
-
-class _WrongMethodError(RequestError):
-    """405, with the methods that are allowed."""
-
-    def __init__(self, allowed: tuple[str, ...]) -> None:
-        refusal = http_refusals.wrong_method(allowed)
-        super().__init__(refusal.code, refusal.message, status=refusal.status)
-        self.allowed = allowed
-
-
-def _allow(head: Head, methods: tuple[str, ...]) -> None:
-    if head.method not in methods:
-        raise _WrongMethodError(methods)
 
 
 async def _read_spec(

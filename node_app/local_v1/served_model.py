@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from node_app.agent import Agent
     from node_app.artifacts.model_file import ModelFile
 
-TOKENISE_TIMEOUT_S: Final = 15.0
 TOKENISED_AT_ONCE: Final = 2
 # As split files are named: `NAME-00001-of-00003.gguf`.
 _PART_SUFFIX: Final = re.compile(r"-\d{5}-of-\d{5}$")
@@ -94,14 +93,13 @@ class ServedModel:
             raise
 
     async def tokenise(self, vocabulary: Vocabulary, prompt: Prompt) -> tuple[int, ...]:
-        """Tokenise a prompt in a thread.
+        """Tokenise a prompt in a thread, when it is its turn.
 
         Raises:
             VocabularyError: the text is too large, or the template does not take the conversation.
-            TimeoutError: it took too long, waiting for the others included.
         """
         context = RenderContext(now=datetime.now().astimezone(), nonce=secrets.token_hex(16))
-        async with asyncio.timeout(TOKENISE_TIMEOUT_S), self._tokenising:
+        async with self._tokenising:
             return await run_blocking(lambda: tokenise_prompt(vocabulary, prompt, context), "tokenise")
 
     async def _load(self, context_length: int) -> Vocabulary:

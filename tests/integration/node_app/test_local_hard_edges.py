@@ -12,6 +12,7 @@ import openai
 import psutil
 import pytest
 
+from node_app.worker.health import HealthLimits
 from tests.integration.node_app.local_node import (
     LocalNode,
     a_chat,
@@ -145,6 +146,22 @@ async def test_a_killed_worker_is_an_error_event_and_the_next_one_answers(
     print(f"told {took_s:.3f} s after the kill; meanwhile {meanwhile.status_code}")
     assert took_s <= 1.0
     assert (meanwhile.status_code, meanwhile.json()["error"]["code"]) in {(503, "not_ready"), (200, None)}
+
+
+async def test_a_stopped_worker_is_found_out_in_time(tmp_path: Path, long_model: Path, simulated_worker: Path) -> None:
+    async with a_local_node(tmp_path, long_model, simulated_worker, *LONG) as local:
+        loop = asyncio.get_running_loop()
+        async with a_raw_stream(local, a_long_chat(max_tokens=30_000, stream=True)) as raw:
+            await raw.read_until(CONTENT)
+            os.kill(local.worker_pid, signal.SIGSTOP)
+            stopped_s = loop.time()
+            await raw.read_to_end()
+            took_s = loop.time() - stopped_s
+        assert raw.last_event["error"]["code"] == "stage_lost"
+        again = await ready_node(local.node)
+        assert (await again.chat(max_tokens=5)).status_code == 200
+    print(f"told {took_s:.1f} s after the worker was stopped")
+    assert took_s <= HealthLimits().silence_s + 2.0  # the least step deadline is longer
 
 
 @pytest.mark.parametrize(
