@@ -1,9 +1,9 @@
 """What a decode step's way from worker to worker costs, against a bare gRPC stream of equal bytes and equal idling.
 
-Ours: two workers joined by links over TLS; FakeEngine sleeps where an engine would compute and measures that itself.
-What is left of the time between two tokens is two hops: the seam's frame and the ring's, each serialised, sent,
-received, parsed, checked and queued until the engine takes it. Bare: `grpc_echo`, the same bytes there and back without
-TLS, checks or queue.
+Ours: two workers joined by links over TLS; FakeEngine sleeps where an engine would compute, and the workers measure
+that themselves, and how long rows waited for the engine's thread. What is left of the time between two tokens is two
+hops: the seam's frame and the ring's, each serialised, sent, received, parsed, checked and queued. Bare: `grpc_echo`,
+the same bytes there and back without TLS, checks or queue.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Hops:
     Attributes:
         seam_bytes: of a frame from head to tail, as the link carries it.
         ring_bytes: of the frame on the way back.
-        queue_us: of ours, from the frame being whole until the engine takes it; one median a round.
-        codec_us: of ours, gathering rows and packing them.
+        queue_us: after each of our hops, until the engine's thread takes what has come; one median a round.
+        codec_us: in each of our hops, gathering rows and packing them.
     """
 
     seam_bytes: int
@@ -67,7 +67,8 @@ class Hops:
             "ring_frame_bytes": self.ring_bytes,
             "idle_us": GAP_US,
             "hop_us": {side: round(median(values), 1) for side, values in self.rounds.rates.items()},
-            "ours_inside_us": {"queue": round(median(self.queue_us), 1), "codec": round(median(self.codec_us), 1)},
+            "codec_us": round(median(self.codec_us), 1),
+            "until_taken_us": round(median(self.queue_us), 1),
             "hop_us_by_round": {side: [round(one, 1) for one in rates] for side, rates in self.rounds.rates.items()},
         }
 
@@ -116,7 +117,7 @@ class HopBench:
         hops.queue_us.append(median(sum(one.queue_us for one in event.residence) / 2 for event in events))
         hops.codec_us.append(median(sum(one.codec_us for one in event.residence) / 2 for event in events))
         return median(
-            ((at_s - before_s) * 1e6 - sum(one.compute_us for one in event.residence)) / 2
+            ((at_s - before_s) * 1e6 - sum(one.compute_us + one.queue_us for one in event.residence)) / 2
             for (before_s, _), (at_s, event) in pairwise(came)
         )
 
