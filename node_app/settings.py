@@ -234,6 +234,8 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     except argparse.ArgumentError as error:
         raise SettingsError(str(error)) from error
     values = _Values(parsed, environment)
+    if parsed.token and values.text("site") is None:
+        raise SettingsError("--site is missing: a token is given by a site")
     api_port = values.parsed("api_port", parse_api_port) or 0
     return NodeSettings(
         site_url=values.parsed("site", parse_site_url) or "",

@@ -66,6 +66,7 @@ def test_the_token_is_not_in_the_representation() -> None:
     [
         ([], "--gguf is missing"),
         (["--site", "http://h"], "--gguf is missing"),
+        (["--gguf", "m", "--token", "t"], "--site is missing"),
         (["--site", "h:8000", "--gguf", "m"], "--site"),
         (["--site", "ftp://h", "--gguf", "m"], "--site"),
         (["--site", "http://", "--gguf", "m"], "--site"),
