@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from tracker_site import database
 from tracker_site.nodes import control, registry
 from tracker_site.routes.offers import CarrierPolicy, Offer
 
@@ -42,7 +43,7 @@ class ControlledNodes:
 
     async def offers(self, artifact_digest: bytes) -> list[Offer]:
         """See `NodeAccess`."""
-        return [read_offer(shard) for shard in await registry.live_shards_async(artifact_digest)]
+        return await database.read(_live_offers, artifact_digest)
 
     async def open_stage(
         self, node_id: str, request: control_pb2.OpenStage, reply_channel: str, timeout_s: float
@@ -61,6 +62,11 @@ class ControlledNodes:
     async def receive_news(self, reply_channel: str) -> StageNews:
         """See `NodeAccess`."""
         return await control.receive_news(reply_channel)
+
+
+def _live_offers(artifact_digest: bytes) -> list[Offer]:
+    """Read and translated on the database's thread: of ten thousand nodes either would hold the loop up."""
+    return [read_offer(shard) for shard in registry.live_shards(artifact_digest)]
 
 
 def read_offer(shard: registry.ShardOffer) -> Offer:
