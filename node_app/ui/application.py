@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def start_command(state_dir: Path) -> str:
     """Return the command line that starts a node which this tray finds."""
-    lines = ["meshnet node --site https://SITE --token TOKEN", "--gguf MODEL.gguf"]
+    lines = ["meshnet node --site https://SITE", "--token TOKEN --gguf MODEL.gguf"]
     if state_dir != choose_state_dir(None, {}):
         lines.append(f"--state-dir {shlex.quote(str(state_dir))}")
     return " \\\n  ".join(lines)

@@ -25,13 +25,28 @@ class LogPanel(QPlainTextEdit):
         # Tab leaves the panel: it is not for typing.
         self.setTabChangesFocus(True)
         self._lines: tuple[str, ...] = ()
+        self._is_following = True
+        bar = self.verticalScrollBar()
+        bar.valueChanged.connect(self._see_place)
+        # Long lines are broken, and so counted, only when they are shown or the width changes.
+        bar.rangeChanged.connect(self._follow)
 
     def show_lines(self, lines: Sequence[str]) -> None:
         """Replace the text; a selection and the place of a reader stay while nothing is new."""
         if tuple(lines) == self._lines:
             return
         self._lines = tuple(lines)
-        bar = self.verticalScrollBar()
-        place, is_following = bar.value(), bar.value() == bar.maximum()
+        place, was_following = self.verticalScrollBar().value(), self._is_following
         self.setPlainText("\n".join(lines))
-        bar.setValue(bar.maximum() if is_following else place)
+        self._is_following = was_following
+        if was_following:
+            self._follow()
+        else:
+            self.verticalScrollBar().setValue(place)
+
+    def _see_place(self, place: int) -> None:
+        self._is_following = place >= self.verticalScrollBar().maximum()
+
+    def _follow(self) -> None:
+        if self._is_following:
+            self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())

@@ -59,7 +59,6 @@ def run(state_dir: Path, *, is_hidden: bool) -> int:
     from node_app.ui.instance import TrayInstance  # noqa: PLC0415 - as above
 
     application = QApplication(["meshnet-tray"])
-    application.setApplicationDisplayName("Meshnet")
     application.setDesktopFileName("meshnet-tray")
     application.setQuitOnLastWindowClosed(False)
     instance = TrayInstance(state_dir)

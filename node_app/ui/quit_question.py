@@ -25,7 +25,7 @@ class QuitQuestion(QMessageBox):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.setIcon(QMessageBox.Icon.Question)
-        self.setWindowTitle("Quit")
+        self.setWindowTitle("Quit Meshnet")
         self.setText("Quit the node too?")
         self.node_button = self.addButton("Quit &node", QMessageBox.ButtonRole.DestructiveRole)
         self.tray_button = self.addButton("Only this &window", QMessageBox.ButtonRole.AcceptRole)

@@ -96,8 +96,8 @@ class AgentWatcher(QObject):
     def _take(self, outcome: Outcome) -> None:
         before, self.observation = self.observation, observe(self.observation, outcome)
         self.errands = self.errands.look(self.observation, time.monotonic())
-        self.observed.emit(before, self.observation)
         self.changed.emit()
+        self.observed.emit(before, self.observation)
         if not self._is_closed:
             self._timer.start(POLL_MS)
 
