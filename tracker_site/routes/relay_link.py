@@ -50,8 +50,9 @@ _WRITE_STALL_S: Final = 10.0
 _RECONNECT: Final = Backoff(first_s=0.1, longest_s=1.0)
 # A connection that stood this long was a good one: the next attempt comes at once again.
 _GOOD_AFTER_S: Final = 10.0
-# A relay that stands still is noticed after two of these, before the stages' step deadlines lay it to one of them.
-_KEEPALIVE_S: Final = 3.0
+# A relay that stands still is noticed after all three, before the stages' step deadlines lay it to one of them.
+_PING_S: Final = 2.0
+_PONG_S: Final = 4.0
 _CLOSE_S: Final = 0.5
 
 log = logging.getLogger(__name__)
@@ -143,8 +144,8 @@ class RelayLink:
             self._url,
             compression=None,
             max_size=MAX_MESSAGE_BYTES,
-            ping_interval=_KEEPALIVE_S,
-            ping_timeout=_KEEPALIVE_S,
+            ping_interval=_PING_S,
+            ping_timeout=_PONG_S,
             close_timeout=_CLOSE_S,
             user_agent_header=None,
         ) as connection:
