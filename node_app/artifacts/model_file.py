@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from meshnet.artifact.gguf import GgufHeader, GgufTensor, layer_of, read_header
+from meshnet.artifact.gguf import GgufHeader, GgufTensor, layer_of, read_header, refuse_missing
 from meshnet.errors import ArtifactError
-from node_app.artifacts.missing_ranges import refuse_missing
 from node_app.settings import LayerSpan, SettingsError
 
 if TYPE_CHECKING:

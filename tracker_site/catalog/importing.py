@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from meshnet.artifact.gguf import artifact_digest, read_header, write_vocab_only
+from meshnet.artifact.gguf import artifact_digest, read_header, refuse_missing, write_vocab_only
 from meshnet.errors import MeshnetError
 from meshnet.vocab import open_vocabulary
 from tracker_site.catalog.models import NAME_PATTERN, Model
@@ -51,6 +51,8 @@ def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completi
         CatalogError: bad_name; name_taken.
     """
     header = read_header(path)
+    # The digest of a file with holes would turn away every node that has the whole one.
+    refuse_missing(header, {tensor.name for tensor in header.tensors})
     digest = artifact_digest(header.paths).hex()
     existing = Model.objects.filter(artifact_digest=digest).first()
     if existing is not None:

@@ -63,7 +63,7 @@ def wrong_files(folder: Path, model: Path) -> dict[str, Path]:
         (["--site", NOWHERE, "--gguf", "{folder}/absent.gguf"], "no such file"),
         (["--site", NOWHERE, "--gguf", "{text}"], "is no GGUF file"),
         (["--site", NOWHERE, "--gguf", "{cut}"], "[truncated]"),
-        (["--site", NOWHERE, "--gguf", "{sparse}"], "lacks what these layers need: blk.2.weight (bytes "),
+        (["--site", NOWHERE, "--gguf", "{sparse}"], "the file is sparse and lacks blk.2.weight (bytes "),
         (["--site", NOWHERE, "--gguf", "{model}", "--layers", "3:1"], "out of order"),
         (["--site", NOWHERE, "--gguf", "{model}", "--layers", "2:9"], "the model has 4 layers"),
         (["--site", NOWHERE, "--gguf", "{model}", "--worker", "{folder}/absent"], "no program at"),

@@ -75,13 +75,20 @@ def test_names_that_are_refused(gguf: Path, name: str) -> None:
     assert not Model.objects.exists()
 
 
-@pytest.mark.parametrize(("kind", "code"), [("missing", "unreadable"), ("text", "not_gguf"), ("cut", "truncated")])
+WRONG_FILES = [("missing", "unreadable"), ("text", "not_gguf"), ("cut", "truncated"), ("sparse", "missing_range")]
+
+
+@pytest.mark.parametrize(("kind", "code"), WRONG_FILES)
 def test_files_that_are_refused(gguf: Path, tmp_path: Path, kind: str, code: str) -> None:
     path = tmp_path / "bad.gguf"
     if kind == "text":
         path.write_text("not a model, but long enough to look at")
     elif kind == "cut":
         path.write_bytes(gguf.read_bytes()[:-100])
+    elif kind == "sparse":
+        with path.open("wb") as file:
+            file.write(gguf.read_bytes()[:8192])
+            file.truncate(gguf.stat().st_size)
     with pytest.raises(ArtifactError) as caught:
         import_model(path)
     assert caught.value.code == code

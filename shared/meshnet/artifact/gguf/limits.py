@@ -34,6 +34,7 @@ TITLES: Final[dict[str, str]] = {
     "unsupported_tensor_type": "Tensor type not supported",
     "not_first_part": "Not the first part",
     "missing_part": "A part is missing",
+    "missing_range": "File is incomplete",
 }
 
 

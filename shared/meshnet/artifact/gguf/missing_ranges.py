@@ -11,12 +11,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from meshnet.errors import ArtifactError
+from meshnet.artifact.gguf.limits import refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from meshnet.artifact.gguf import GgufHeader, GgufTensor
+    from meshnet.artifact.gguf.header import GgufHeader
+    from meshnet.artifact.gguf.part import GgufTensor
 
 SHOWN_MAX: Final = 3
 
@@ -58,8 +59,7 @@ def refuse_missing(header: GgufHeader, names: Collection[str]) -> None:
     if missing:
         shown = ", ".join(map(str, missing[:SHOWN_MAX]))
         more = f" and {len(missing) - SHOWN_MAX} more" if len(missing) > SHOWN_MAX else ""
-        message = f"the file is sparse and lacks what these layers need: {shown}{more}; fetch it again"
-        raise ArtifactError("missing_range", "File is incomplete", message)
+        raise refused("missing_range", f"the file is sparse and lacks {shown}{more}; fetch it again")
 
 
 def _holes(descriptor: int, tensor: GgufTensor) -> Iterator[tuple[int, int]]:
