@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,18 @@ def test_a_stored_conversation_that_was_tampered_with_is_text_or_nothing(person:
         assert person.page.locator("#messages img").count() == 0
         expect(person.prompt).to_be_enabled()
     assert [text for text in person.complaints if "cannot be read" not in text] == []
+
+
+def test_a_numbered_list_keeps_its_numbers_across_blank_lines_and_text(person: Person) -> None:
+    key = f"meshnet-conversation-{person.part('chat').get_attribute('data-user')}"
+    answer = "Three:\n\n1. one\n\n2. two\n\nAnd then:\n\n3. three\n4. four\n\n- other"
+    stored = json.dumps([{"role": "assistant", "content": answer}])
+    person.page.evaluate("([key, stored]) => localStorage.setItem(key, stored)", [key, stored])
+    person.page.reload()
+    lists = person.answer.locator("ol, ul").evaluate_all(
+        "all => all.map(one => [one.tagName, one.start ?? null, [...one.children].map(item => item.textContent)])"
+    )
+    assert lists == [["OL", 1, ["one", "two"]], ["OL", 3, ["three", "four"]], ["UL", None, ["other"]]]
 
 
 @pytest.mark.parametrize(

@@ -43,19 +43,25 @@ function appendBlock(fragment, lines, begin) {
     fragment.append(inline(element(`h${Math.min(heading[1].length + 2, 6)}`), heading[2]));
     return begin + 1;
   }
-  const ofList = listItem(lines[begin]);
-  return ofList ? appendList(fragment, lines, begin, ofList.ordered) : appendParagraph(fragment, lines, begin);
+  const first = listItem(lines[begin]);
+  return first ? appendList(fragment, lines, begin, first) : appendParagraph(fragment, lines, begin);
 }
 
-function appendList(fragment, lines, begin, ordered) {
-  const list = element(ordered ? "ol" : "ul");
+// Blank lines between items do not end a list; one that begins later keeps its number.
+function appendList(fragment, lines, begin, first) {
+  const list = element(first.ordered ? "ol" : "ul");
+  if (first.ordered) {
+    list.start = first.number;
+  }
   let end = begin;
-  for (; end < lines.length; end += 1) {
-    const item = listItem(lines[end]);
-    if (!item || item.ordered !== ordered) {
+  for (let index = begin; index < lines.length; index += 1) {
+    const item = listItem(lines[index]);
+    if (item?.ordered === first.ordered) {
+      list.append(inline(element("li"), item.text));
+      end = index + 1;
+    } else if (lines[index].trim() !== "") {
       break;
     }
-    list.append(inline(element("li"), item.text));
   }
   fragment.append(list);
   return end;
@@ -72,7 +78,7 @@ function appendParagraph(fragment, lines, begin) {
 
 function listItem(line) {
   const match = /^\s{0,3}(?:([-*+])|(\d{1,9})[.)])\s+(.*)$/.exec(line);
-  return match ? { ordered: match[2] !== undefined, text: match[3] } : null;
+  return match ? { ordered: match[2] !== undefined, number: Number(match[2]), text: match[3] } : null;
 }
 
 function inline(parent, text) {
