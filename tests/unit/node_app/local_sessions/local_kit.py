@@ -1,13 +1,18 @@
-"""Terms and messages for tests of local sessions."""
+"""Terms, messages and a worker for tests of local sessions."""
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass, field
+
 from meshnet.constants import GATEWAY_STAGE
+from meshnet.errors import MeshnetError
 from meshnet.frame import Ack, EdgeBody, EdgeMessage, FinishReason, TokenEvent
 from meshnet.ids import Address, Edge, SessionKey
 from meshnet.openai.specification import SamplingSpec
 from meshnet.v1 import session_pb2
 from node_app.local_sessions.terms import LocalRequest, LocalShard, LocalTerms
+from node_app.refusal import StageRefusedError
 
 KEY = SessionKey(b"s" * 16, 1)
 END_TOKEN, VOCABULARY_SIZE, N_LAYERS, CONTEXT_LENGTH = 257, 260, 2, 4096
@@ -47,3 +52,36 @@ def a_token(
     index: int, *, prompt_tokens: int = 300, token_id: int = 65, finish: FinishReason | None = None
 ) -> TokenEvent:
     return TokenEvent(index=index, token_id=token_id, position=prompt_tokens + index, finish=finish)
+
+
+@dataclass
+class Worker:
+    """Has `places`; `gate` holds opens up, `failure` is raised by them."""
+
+    places: int = 4
+    contract: session_pb2.BoundaryContract = field(default_factory=lambda: CONTRACT)
+    opened: set[SessionKey] = field(default_factory=set)
+    closed: list[SessionKey] = field(default_factory=list)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    failure: MeshnetError | None = None
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    async def open_session(self, spec: session_pb2.SessionSpec, timeout_s: float) -> session_pb2.BoundaryContract:
+        key = SessionKey(spec.session, spec.epoch)
+        if len(self.opened) >= self.places:
+            raise StageRefusedError("too_many_sessions", "no place")
+        self.opened.add(key)
+        self.asked.set()
+        await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        return self.contract
+
+    async def close_session(self, session: bytes, epoch: int, reason: str) -> bool:
+        key = SessionKey(session, epoch)
+        self.closed.append(key)
+        self.opened.discard(key)
+        return True

@@ -15,46 +15,13 @@ from meshnet.v1 import session_pb2
 from node_app.local_sessions import keeper as keeping
 from node_app.local_sessions.keeper import LocalSessions
 from node_app.refusal import StageRefusedError
-from tests.unit.node_app.local_sessions.local_kit import CONTRACT, SHARD, a_request
+from tests.unit.node_app.local_sessions.local_kit import CONTRACT, SHARD, Worker, a_request
 
 if TYPE_CHECKING:
     from meshnet.packets import Packet
     from node_app.worker.client import WorkerClient
 
 DEADLINE_S = 5.0
-
-
-@dataclass
-class Worker:
-    """Has `places`; `gate` holds opens up, `failure` is raised by them."""
-
-    places: int = 4
-    contract: session_pb2.BoundaryContract = field(default_factory=lambda: CONTRACT)
-    opened: set[SessionKey] = field(default_factory=set)
-    closed: list[SessionKey] = field(default_factory=list)
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-    failure: MeshnetError | None = None
-
-    def __post_init__(self) -> None:
-        self.gate.set()
-
-    async def open_session(self, spec: session_pb2.SessionSpec, timeout_s: float) -> session_pb2.BoundaryContract:
-        key = SessionKey(spec.session, spec.epoch)
-        if len(self.opened) >= self.places:
-            raise StageRefusedError("too_many_sessions", "no place")
-        self.opened.add(key)
-        self.asked.set()
-        await self.gate.wait()
-        if self.failure is not None:
-            raise self.failure
-        return self.contract
-
-    async def close_session(self, session: bytes, epoch: int, reason: str) -> bool:
-        key = SessionKey(session, epoch)
-        self.closed.append(key)
-        self.opened.discard(key)
-        return True
 
 
 @dataclass
