@@ -16,9 +16,13 @@ import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from meshnet.errors import WorkerError
 from meshnet.parent_death import bound_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +32,10 @@ LINE_LIMIT_BYTES = 64 * 1024
 KILL_TIMEOUT_S = 10.0
 # Under memory pressure the kernel should take the worker, whose death the agent survives, and not the agent.
 OOM_SCORE_ADJUSTMENT = 500
+# How the worker begins what it says of itself; libraries write to the same stream.
+OWN_WORDS = "meshnet-worker: "
+LAST_WORDS_LENGTH_MAX = 200
+LAST_WORDS_TIMEOUT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +92,7 @@ class WorkerProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._pumps: list[asyncio.Task[None]] = []
+        self._last_words = ""
 
     @property
     def pid(self) -> int:
@@ -121,7 +130,8 @@ class WorkerProcess:
         return worker
 
     async def _become_ready(self, timeout_s: float) -> None:
-        self._pumps.append(asyncio.create_task(_log_lines(self._stderr), name="worker-stderr"))
+        errors = asyncio.create_task(_log_lines(self._stderr, self._note_words), name="worker-stderr")
+        self._pumps.append(errors)
         try:
             async with asyncio.timeout(timeout_s):
                 line = await self._stdout.readline()
@@ -132,11 +142,17 @@ class WorkerProcess:
             raise WorkerError("worker_not_ready", "Worker did not start", "its first line is too long") from error
         if not line:
             status = await self._process.wait()
-            message = f"the worker ended before it was ready ({describe_exit(status)})"
+            await asyncio.wait([errors], timeout=LAST_WORDS_TIMEOUT_S)
+            why = f": {self._last_words}" if self._last_words else ""
+            message = f"the worker ended before it was ready ({describe_exit(status)}){why}"
             raise WorkerError("worker_not_ready", "Worker did not start", message)
         if not _is_ready_line(line):
             raise WorkerError("worker_not_ready", "Worker did not start", "its first line is not a ready line")
         self._pumps.append(asyncio.create_task(_log_lines(self._stdout), name="worker-stdout"))
+
+    def _note_words(self, line: str) -> None:
+        if line.startswith(OWN_WORDS):
+            self._last_words = line.removeprefix(OWN_WORDS)[:LAST_WORDS_LENGTH_MAX]
 
     async def wait(self) -> int:
         """Return the exit status once the process ended (negative: the signal that ended it)."""
@@ -208,8 +224,8 @@ def _is_ready_line(line: bytes) -> bool:
     return isinstance(value, dict) and value.get("ready") is True
 
 
-async def _log_lines(stream: asyncio.StreamReader) -> None:
-    """Log what the worker prints, so that its pipe never fills; ends with the stream."""
+async def _log_lines(stream: asyncio.StreamReader, note: Callable[[str], None] | None = None) -> None:
+    """Log what the worker prints, so that its pipe never fills, and pass it to `note`; ends with the stream."""
     while True:
         try:
             line = await stream.readline()
@@ -217,4 +233,7 @@ async def _log_lines(stream: asyncio.StreamReader) -> None:
             continue  # longer than the limit: the reader dropped it
         if not line:
             return
-        logger.info("worker: %s", line.decode("utf-8", "replace").rstrip())
+        words = line.decode("utf-8", "replace").rstrip()
+        logger.info("worker: %s", words)
+        if note is not None:
+            note(words)
