@@ -37,6 +37,8 @@ class AgentStatus:
     Attributes:
         reason: why it does not serve, for people; empty while all is well.
         notice: what the site wants the volunteer to know; empty while nothing.
+        site_url: empty where the node serves its own machine only.
+        api_url: where this machine's own programs may ask it; empty where they may not.
         layer_begin, layer_end: half-open range of the `n_layers` layers.
         tokens_per_s: token events of the last two seconds; of nodes that hold the tail.
         resident_bytes: memory of the worker; 0 where unknown.
@@ -56,6 +58,7 @@ class AgentStatus:
     layer_begin: int
     layer_end: int
     n_layers: int
+    api_url: str
     sessions: int
     tokens_per_s: float
     resident_bytes: int
@@ -132,6 +135,7 @@ def parse_status(data: bytes) -> AgentStatus:
         layer_begin=layer_begin,
         layer_end=layer_end,
         n_layers=n_layers,
+        api_url=fields.text("api_url", optional=True),
         sessions=fields.count("sessions"),
         tokens_per_s=fields.rate("tokens_per_s"),
         resident_bytes=fields.count("resident_bytes"),

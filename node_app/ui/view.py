@@ -138,10 +138,10 @@ def _words_of_status(status: AgentStatus) -> _Words:
 
 
 def _words_of_serving(status: AgentStatus) -> _Words:
-    if not status.is_control_connected:
+    if status.site_url and not status.is_control_connected:
         detail = f"{status.site_url} cannot be reached. The node tries again by itself."
         return _Words(Mood.WAITING, "Waiting for the site", detail)
-    if not status.is_data_connected:
+    if status.site_url and not status.is_data_connected:
         return _Words(
             Mood.WAITING, "Waiting for the relay", "The site's relay cannot be reached. The node tries again by itself."
         )
@@ -164,11 +164,12 @@ def _rows(status: AgentStatus | None) -> tuple[Row, ...]:
         as_credits(status.credits_micros),
         as_memory(status.resident_bytes),
         _as_site(status),
+        status.api_url or NOTHING,
     )
     return tuple(Row(label, value) for label, value in zip(_LABELS, values, strict=True))
 
 
-_LABELS: Final = ("Node", "Model", "Layers", "Sessions", "Speed", "Credits", "Memory", "Site")
+_LABELS: Final = ("Node", "Model", "Layers", "Sessions", "Speed", "Credits", "Memory", "Site", "API")
 
 
 def _as_speed(status: AgentStatus) -> str:
@@ -180,6 +181,8 @@ def _as_speed(status: AgentStatus) -> str:
 
 
 def _as_site(status: AgentStatus) -> str:
+    if not status.site_url:
+        return "none: for this machine only"
     if not status.node_id:
         how = "not enrolled yet"
     elif not status.is_control_connected:

@@ -74,7 +74,8 @@ def judge_agent(facts: AgentFacts) -> Iterator[Finding]:
         yield failed("node", facts.problem, "start the node again")
     else:
         yield _judge_status(facts.pid, status)
-        yield _judge_relay(status)
+        if status.site_url:
+            yield _judge_relay(status)
 
 
 def _judge_status(pid: int, status: AgentStatus) -> Finding:

@@ -22,6 +22,7 @@ FIELDS: dict[str, object] = {
     "layer_end": 30,
     "n_layers": 30,
     "carrier": "auto",
+    "api_url": "http://127.0.0.1:8700/v1",
     "worker_pid": 99,
     "sessions": 2,
     "tokens_per_s": 41.25,

@@ -30,6 +30,7 @@ def test_a_serving_node_shows_its_figures() -> None:
         "Credits": "12.345",
         "Memory": "213 MiB",
         "Site": "https://site.example (connected)",
+        "API": "http://127.0.0.1:8700/v1",
     }
     assert (view.can_pause, view.can_resume, view.can_quit_node, view.needs_start) == (True, False, True, False)
     assert view.tooltip == "Meshnet: Serving\nLayers 15 to 29 of 30; 2 sessions\n41.2 tokens/s"
@@ -110,6 +111,14 @@ def test_the_tool_tip_holds_nothing_from_elsewhere() -> None:
     texts = dict.fromkeys(("reason", "notice", "name", "model", "site_url", "node_id", "architecture"), foreign)
     for condition in ("loading", "serving", "paused", "degraded"):
         assert "elsewhere" not in present(connected(state=condition, **texts), IDLE).tooltip
+
+
+def test_a_node_without_a_site_waits_for_none() -> None:
+    alone = {"site_url": "", "node_id": "", "is_control_connected": False, "is_data_connected": False, "sessions": 0}
+    view = present(connected(**alone), IDLE)
+    assert (view.mood, view.headline) == (Mood.SERVING, "Ready")
+    assert rows(view)["Site"] == "none: for this machine only"
+    assert rows(present(connected(api_url=""), IDLE))["API"] == "-"
 
 
 def test_only_the_last_node_knows_the_speed() -> None:

@@ -58,6 +58,11 @@ def test_a_running_node_is_shown(changes: dict[str, object], node: Verdict, rela
     assert "layers 15:30 of model.gguf, 2 sessions" in findings[0].summary
 
 
+def test_a_node_without_a_site_needs_no_relay() -> None:
+    status = a_status(site_url="", is_control_connected=False, is_data_connected=False)
+    assert [finding.check for finding in judge_agent(AgentFacts(7, status))] == ["node"]
+
+
 def test_no_node_is_fine_and_one_that_died_is_not() -> None:
     (none,) = judge_agent(AgentFacts())
     assert (none.verdict, none.advice) == (Verdict.OK, "")
