@@ -26,6 +26,7 @@ demo: native model ## run a site and its nodes here and talk to them; ARGS=--onc
 	@$(VENV) packaging/demo $(ARGS)
 
 bench-split: native model ## measure what splitting costs; one JSON line at the end, status 3 where it is too noisy
+	@$(VENV) native/tools/build.py $(PRESET) --target grpc_echo
 	@$(VENV) -m tests.bench.split $(ARGS)
 
 asan: bootstrap ## build our own sources with sanitizers and run their native tests
