@@ -26,6 +26,8 @@ NONCE_BYTES = 32
 HEARTBEAT_MIN_MS = 100
 OUTGOING_MAX = 1024
 NOTICE_LENGTH_MAX = 300
+# Far above any real sum, and exact in JSON.
+EARNED_MAX_MICROS = 2**53
 REFUSED_VERSION = "version_mismatch"
 
 
@@ -71,9 +73,14 @@ class CloseAsked:
 
 @dataclass(frozen=True, slots=True)
 class StoredTold:
-    """The site plans with this report (or a newer one) from now on."""
+    """The site plans with this report (or a newer one) from now on.
+
+    Attributes:
+        earned_micros: what the owner has earned and not made spendable; None: as told before.
+    """
 
     report_id: int
+    earned_micros: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +152,7 @@ class ControlMachine:
             key = SessionKey(message.close.session, message.close.epoch)
             self._events.append(CloseAsked(key, message.close.reason))
         elif body == "stored" and self._phase is ControlPhase.OPEN:
-            self._events.append(StoredTold(message.stored.report_id))
+            self._events.append(_stored_told(message.stored))
         elif body == "notice" and self._phase is ControlPhase.OPEN:
             notice = message.notice
             self._events.append(NoticeTold(_one_line(notice.code, 64), _one_line(notice.message, NOTICE_LENGTH_MAX)))
@@ -223,6 +230,14 @@ def _parse(data: bytes) -> control_pb2.SiteMessage:
         return control_pb2.SiteMessage.FromString(data)
     except DecodeError as error:
         raise _broken("bytes that do not decode") from error
+
+
+def _stored_told(stored: control_pb2.ReportStored) -> StoredTold:
+    if not stored.HasField("earned_micros"):
+        return StoredTold(stored.report_id)
+    if stored.earned_micros > EARNED_MAX_MICROS:
+        raise _broken(f"earnings of {stored.earned_micros} micro-credits")
+    return StoredTold(stored.report_id, stored.earned_micros)
 
 
 def _one_line(words: str, length_max: int) -> str:

@@ -94,9 +94,14 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class ReportStored:
-    """The site plans with the state of `revision`."""
+    """The site plans with the state of `revision`.
+
+    Attributes:
+        earned_micros: what the owner has earned and not made spendable, in micro-credits; None: as told before.
+    """
 
     revision: int
+    earned_micros: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

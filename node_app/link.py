@@ -78,8 +78,8 @@ class ControlListener(Protocol):
     def on_close(self, key: SessionKey, reason: str) -> None:
         """Close a stage."""
 
-    def on_report_stored(self, report_id: int) -> None:
-        """The site plans with this report now."""
+    def on_report_stored(self, report_id: int, earned_micros: int | None) -> None:
+        """The site plans with this report now; `earned_micros` as in `StoredTold`."""
 
     def on_notice(self, code: str, message: str) -> None:
         """The site says why it does not use this node; empty once nothing is wrong any more."""
@@ -189,8 +189,8 @@ class ControlLink:
                 self._listener.on_open(request)
             case CloseAsked(key, reason):
                 self._listener.on_close(key, reason)
-            case StoredTold(report_id):
-                self._listener.on_report_stored(report_id)
+            case StoredTold(report_id, earned_micros):
+                self._listener.on_report_stored(report_id, earned_micros)
             case NoticeTold(code, message):
                 self._listener.on_notice(code, message)
             case SiteRefused(code, message):

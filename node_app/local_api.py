@@ -133,7 +133,7 @@ class LocalApi:
             "rows": status.rows if status is not None else 0,
             "resident_bytes": status.resident_bytes if status is not None else 0,
             "tasks": len(asyncio.all_tasks()),
-            "credits_micros": None,  # the site does not tell nodes yet
+            "credits_micros": state.earned_micros,
         }
 
 

@@ -158,9 +158,9 @@ class SiteSide:
         """Close a stage."""
         self._context.stages.close(key, reason)
 
-    def on_report_stored(self, report_id: int) -> None:
+    def on_report_stored(self, report_id: int, earned_micros: int | None) -> None:
         """The site plans with the state of this revision now."""
-        self._emit(ReportStored(report_id))
+        self._emit(ReportStored(report_id, earned_micros))
 
     def on_notice(self, code: str, message: str) -> None:
         """Log what the volunteer should know, and keep it for whoever asks."""

@@ -77,6 +77,8 @@ class AgentState:
         relay_url: of the data plane; empty until the site's first welcome.
         notice_code: why the site does not use this node; empty while it does, or has not said.
         notice: the same, for people.
+        earned_micros: what the owner has earned and not made spendable, in micro-credits; None while the site has not
+            said.
         fatal: why the agent must end, for people; empty while it may go on.
         revision: of what the site should know;
         reported_revision: the newest that was sent to it over the present connection,
@@ -93,6 +95,7 @@ class AgentState:
     relay_url: str = ""
     notice_code: str = ""
     notice: str = ""
+    earned_micros: int | None = None
     is_paused: bool = False
     is_quitting: bool = False
     fatal: str = ""
@@ -158,7 +161,8 @@ def _heard(event: Reported | ReportStored | NoticeChanged, state: AgentState) ->
         return replace(state, notice_code=event.code, notice=event.message)
     if isinstance(event, Reported):
         return replace(state, reported_revision=max(state.reported_revision, event.revision))
-    return replace(state, stored_revision=max(state.stored_revision, event.revision))
+    earned_micros = state.earned_micros if event.earned_micros is None else event.earned_micros
+    return replace(state, stored_revision=max(state.stored_revision, event.revision), earned_micros=earned_micros)
 
 
 def _site_changed(event: SiteEvent, state: AgentState) -> AgentState:
@@ -168,7 +172,7 @@ def _site_changed(event: SiteEvent, state: AgentState) -> AgentState:
         case EnrolFailed(delay_s):
             return replace(state, enrol_failures=state.enrol_failures + 1, enrol_delay_s=delay_s)
         case IdentityForgotten():
-            return replace(state, node_id="", is_control_connected=False, relay_url="")
+            return replace(state, node_id="", is_control_connected=False, relay_url="", earned_micros=None)
         case ControlUp(relay_url):
             # A new connection has heard nothing yet.
             heard = replace(state, reported_revision=0, stored_revision=0, notice_code="", notice="")

@@ -14,6 +14,7 @@ from django.db.models import F
 
 from meshnet.errors import LedgerError
 from tracker_site.billing.models import Account, Transfer
+from tracker_site.nodes.models import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,6 +50,13 @@ def balance_micros(user: User, kind: Account.Kind = Account.Kind.CREDITS) -> int
     """What lies on a user's account now."""
     balance = Account.objects.filter(user=user, kind=kind).values_list("balance_micros", flat=True).first()
     return balance or 0
+
+
+def earned_micros(node_id: str) -> int:
+    """What a node's owner has earned, with all nodes, and not made spendable yet."""
+    owner = Node.objects.filter(pk=node_id).values("owner")
+    earnings = Account.objects.filter(user__in=owner, kind=Account.Kind.EARNINGS)
+    return earnings.values_list("balance_micros", flat=True).first() or 0
 
 
 def post(entries: Sequence[Entry]) -> list[Transfer]:

@@ -34,6 +34,7 @@ from tracker_site.nodes.control_events import (
 )
 from tracker_site.nodes.control_link import ControlLink, LinkTerms
 from tracker_site.nodes.open_stages import open_stages
+from tracker_site.nodes.owner_earnings import EarningsTurn, owner_earnings
 from tracker_site.nodes.refusals import ControlRefusalCode
 from tracker_site.nodes.report_writer import ReportWriter
 from tracker_site.nodes.site_key import site_signing_key
@@ -62,6 +63,7 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         self.link = ControlLink(_terms(), time.monotonic())
         self.node_id = ""
         self._reports: ReportWriter | None = None
+        self._earnings_turn = EarningsTurn()
         self._clock: asyncio.Task[None] | None = None
         self._clock_moved = asyncio.Event()
         self._is_ended = False
@@ -181,7 +183,9 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         logger.info("node %s (%s) connected, %d sessions kept", node.name, self.node_id, len(keep))
 
     async def _on_stored(self, report_id: int, notice: Notice) -> None:
-        self.link.report_stored(report_id)
+        is_due = bool(report_id) and self._earnings_turn.take(time.monotonic())
+        earned_micros = await database.read(owner_earnings.find, self.node_id) if is_due else None
+        self.link.report_stored(report_id, earned_micros)
         self.link.tell(notice)
         await self._settle()
 

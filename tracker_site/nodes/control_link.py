@@ -170,10 +170,16 @@ class ControlLink:
         )
         self._outgoing.append(control_pb2.SiteMessage(welcome=welcome))
 
-    def report_stored(self, report_id: int) -> None:
-        """The report with this id is what the site plans with now; 0 wants no word."""
+    def report_stored(self, report_id: int, earned_micros: int | None = None) -> None:
+        """The report with this id is what the site plans with now; 0 wants no word.
+
+        Args:
+            report_id: as the node gave it.
+            earned_micros: what the node's owner has earned, where the node is to be told (again).
+        """
         if self.state is State.OPEN and report_id:
-            self._outgoing.append(control_pb2.SiteMessage(stored=control_pb2.ReportStored(report_id=report_id)))
+            stored = control_pb2.ReportStored(report_id=report_id, earned_micros=earned_micros)
+            self._outgoing.append(control_pb2.SiteMessage(stored=stored))
 
     def tell(self, notice: Notice) -> None:
         """Tell the node what its volunteer should know; said once, until it changes."""

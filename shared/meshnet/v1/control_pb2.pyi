@@ -113,10 +113,12 @@ class NodeReport(_message.Message):
     def __init__(self, state: _Optional[_Union[NodeReport.State, str]] = ..., shards: _Optional[_Iterable[_Union[ShardReport, _Mapping]]] = ..., reason: _Optional[str] = ..., link_address: _Optional[str] = ..., link_fingerprint: _Optional[bytes] = ..., carrier: _Optional[str] = ..., data_connected: _Optional[bool] = ..., report_id: _Optional[int] = ...) -> None: ...
 
 class ReportStored(_message.Message):
-    __slots__ = ("report_id",)
+    __slots__ = ("report_id", "earned_micros")
     REPORT_ID_FIELD_NUMBER: _ClassVar[int]
+    EARNED_MICROS_FIELD_NUMBER: _ClassVar[int]
     report_id: int
-    def __init__(self, report_id: _Optional[int] = ...) -> None: ...
+    earned_micros: int
+    def __init__(self, report_id: _Optional[int] = ..., earned_micros: _Optional[int] = ...) -> None: ...
 
 class OpenStage(_message.Message):
     __slots__ = ("request_id", "spec", "ticket", "artifact_digest")

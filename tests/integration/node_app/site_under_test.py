@@ -59,6 +59,7 @@ class Site:
     Attributes:
         nodes: enrolled public keys and their node ids. Survives a restart when given to the next site.
         keep: sessions a reconnecting node shall keep.
+        earned_micros: told with every stored report, where it is given.
         heard: every event of every connection, in order, with the monotonic time.
     """
 
@@ -66,6 +67,7 @@ class Site:
     nodes: dict[bytes, str] = field(default_factory=dict)
     keep: frozenset[SessionKey] = frozenset()
     port: int = 0
+    earned_micros: int | None = None
     connections: dict[str, NodeConnection] = field(default_factory=dict)
     ended: list[tuple[float, Ended]] = field(default_factory=list)
     enrolments: int = 0
@@ -147,7 +149,7 @@ class Site:
                     self._identify(connection, public_key, open_sessions)
                 case Reported(report):
                     connection.report = report
-                    connection.link.report_stored(report.report_id)
+                    connection.link.report_stored(report.report_id, self.earned_micros)
                 case Opened(request) | OpenFailed(request):
                     connection.answers.pop(request.answer_channel).set_result(event)
                 case Ended():

@@ -17,6 +17,8 @@ from tests.integration.site_core.node_end import DEADLINE_S, NodeEnd, eventually
 from tests.site import wire
 from tests.site.people import make_model
 from tracker_site import database
+from tracker_site.billing.ledger import account_of
+from tracker_site.billing.models import Account
 from tracker_site.catalog.models import Model
 from tracker_site.nodes import control, presence
 from tracker_site.nodes.control import StageError, StageNews
@@ -90,6 +92,21 @@ class TestPresence:
             await end.send(report=report)
             assert (await end.receive()).stored.report_id == 7
             assert await is_live()
+
+    async def test_a_node_is_told_what_its_owner_earned_now_and_then(self, node: Node) -> None:
+        account = await database.write(account_of, node.owner_id, Account.Kind.EARNINGS)
+        account.balance_micros = 1_500_000
+        await database.write(account.save)
+        async with NodeEnd(KEY) as end:
+            await end.greet()
+            told = []
+            for report_id in (1, 2):
+                report = wire.report(wire.shard())
+                report.report_id = report_id
+                await end.send(report=report)
+                told.append((await end.receive()).stored)
+        assert told[0].earned_micros == 1_500_000
+        assert not told[1].HasField("earned_micros")
 
     async def test_a_node_is_welcomed_and_offered(self, node: Node, settings: SettingsWrapper) -> None:
         async with NodeEnd(KEY) as end:

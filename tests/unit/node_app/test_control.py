@@ -10,6 +10,7 @@ from meshnet.ids import SessionKey
 from meshnet.keys import SignatureContext, SigningKey, verify
 from meshnet.v1 import control_pb2, session_pb2
 from node_app.control import (
+    EARNED_MAX_MICROS,
     OUTGOING_MAX,
     CloseAsked,
     ControlMachine,
@@ -140,6 +141,23 @@ def test_a_stored_report_is_told() -> None:
     machine = machine_in(P.OPEN)
     machine.receive(STORED.SerializeToString())
     assert machine.events() == [StoredTold(7)]
+
+
+@pytest.mark.parametrize("earned_micros", [0, 1_500_000, EARNED_MAX_MICROS])
+def test_earnings_come_with_a_stored_report(earned_micros: int) -> None:
+    machine = machine_in(P.OPEN)
+    stored = control_pb2.ReportStored(report_id=7, earned_micros=earned_micros)
+    machine.receive(control_pb2.SiteMessage(stored=stored).SerializeToString())
+    assert machine.events() == [StoredTold(7, earned_micros)]
+
+
+@pytest.mark.parametrize("earned_micros", [EARNED_MAX_MICROS + 1, 2**64 - 1])
+def test_impossible_earnings_close_the_connection(earned_micros: int) -> None:
+    machine = machine_in(P.OPEN)
+    stored = control_pb2.ReportStored(report_id=7, earned_micros=earned_micros)
+    with pytest.raises(ProtocolError, match="earnings"):
+        machine.receive(control_pb2.SiteMessage(stored=stored).SerializeToString())
+    assert machine.phase is P.CLOSED
 
 
 @pytest.mark.parametrize("phase", [P.AWAIT_CHALLENGE, P.AWAIT_WELCOME])

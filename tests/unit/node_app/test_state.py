@@ -121,6 +121,15 @@ def test_stored_reports_never_go_back() -> None:
     assert state.stored_revision == 7
 
 
+def test_earnings_are_kept_until_they_are_told_anew_or_the_node_is_a_stranger() -> None:
+    assert SERVING.earned_micros is None
+    told = after(SERVING, ReportStored(1, 1_500_000), ReportStored(2))
+    assert told.earned_micros == 1_500_000
+    assert after(told, ReportStored(3, 0)).earned_micros == 0
+    assert after(told, ControlDown(), ControlUp("ws://relay")).earned_micros == 1_500_000
+    assert after(told, IdentityForgotten()).earned_micros is None
+
+
 def test_the_first_fatal_failure_explains_the_others() -> None:
     assert after(FRESH, FatalFailure("first"), FatalFailure("second")).fatal == "first"
 
@@ -141,6 +150,7 @@ def test_the_first_fatal_failure_explains_the_others() -> None:
         (EnrolFailed(1.0), False),
         (Reported(10), False),
         (ReportStored(10), False),
+        (ReportStored(10, 5), False),
         (NoticeChanged("artifact_unknown", "not ours"), False),
         (QuitAsked(), False),
         (ShardLoaded(), False),

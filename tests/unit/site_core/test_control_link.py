@@ -186,6 +186,17 @@ def test_a_stored_report_is_confirmed_while_open(state: State) -> None:
     assert [message.stored.report_id for message in sent(link)] == ([7] if state is State.OPEN else [])
 
 
+def test_earnings_are_told_with_a_stored_report_and_only_where_they_are_given() -> None:
+    link = link_in(State.OPEN)
+    link.report_stored(7)
+    link.report_stored(8, 0)
+    link.report_stored(0, 5)  # nobody wants a word of this one
+    first, second = (message.stored for message in sent(link))
+    assert not first.HasField("earned_micros")
+    assert second.HasField("earned_micros")
+    assert (second.report_id, second.earned_micros) == (8, 0)
+
+
 def test_a_stage_is_opened() -> None:
     link = link_in(State.OPEN)
     wanted = request()

@@ -13,10 +13,13 @@ from tracker_site.billing.ledger import (
     account_of,
     balance_micros,
     convert_earnings,
+    earned_micros,
     grant,
     post,
 )
 from tracker_site.billing.models import Account, Transfer
+from tracker_site.nodes.models import Node
+from tracker_site.nodes.owner_earnings import owner_earnings
 
 if TYPE_CHECKING:
     from tracker_site.accounts.models import User
@@ -62,6 +65,21 @@ def test_earnings_become_credits_once_and_no_more_than_there_are(alice: User) ->
     with refused("insufficient_credit"):
         convert_earnings(alice, 21, idempotency_key="b")
     assert (balance_micros(alice), balance_micros(alice, Account.Kind.EARNINGS)) == (50, 20)
+
+
+def test_what_a_nodes_owner_earned_is_all_that_is_not_spendable_yet(alice: User, bob: User) -> None:
+    attic = Node.objects.create(owner=alice, name="attic", public_key="a" * 64)
+    cellar = Node.objects.create(owner=alice, name="cellar", public_key="b" * 64)
+    others = Node.objects.create(owner=bob, name="other", public_key="c" * 64)
+    assert earned_micros(str(attic.pk)) == 0
+    grant(alice, 500, idempotency_key="1")
+    earn(alice, 70)
+    assert earned_micros(str(attic.pk)) == earned_micros(str(cellar.pk)) == owner_earnings.find(str(attic.pk)) == 70
+    convert_earnings(alice, 50, idempotency_key="a")
+    assert (earned_micros(str(attic.pk)), earned_micros(str(others.pk))) == (20, 0)
+    gone = str(others.pk)
+    others.delete()
+    assert earned_micros(gone) == 0
 
 
 def test_a_booking_is_whole_or_not_at_all(alice: User, bob: User) -> None:

@@ -38,10 +38,11 @@ async def test_pause_resume_log_and_quit_of_a_real_node(
     window = tray.window
     tray.start(is_hidden=False)
     await wait_until(lambda: window.headline.text() == "No node is running")
-    async with a_relay() as relay, a_site(Site(relay.url)) as site:
+    async with a_relay() as relay, a_site(Site(relay.url, earned_micros=1_250_000)) as site:
         given = ["--site", site.url, "--token", GOOD_TOKEN, "--gguf", str(fake_model), "--name", "attic"]
         async with a_node(tmp_path, *given, "--worker", str(simulated_worker)) as node:
             await wait_until(lambda: window.headline.text() == "Ready")
+            await wait_until(lambda: window.value_of("Credits") == "1.25")
             assert window.value_of("Node") == "attic"
             assert window.value_of("Model") == "fake.gguf"
             assert window.value_of("Layers") == "all 4"
