@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from tests.integration.node_app.local_node import (
     unsplit_answer,
 )
 from tests.integration.node_app.node_process import a_node
+from tests.integration.node_app.raw_stream import a_raw_stream
 from tests.simulators.fake_model import write_fake_model
 
 if TYPE_CHECKING:
@@ -80,6 +82,24 @@ async def test_the_shape_of_a_stream(tmp_path: Path, fake_model: Path, simulated
     phases = [chunk.model_extra["telemetry"]["phase"] for chunk in typed if chunk.model_extra]
     assert (phases[0], phases[-1]) == ("prefill", "done")
     assert all(not chunk.choices for chunk in typed if chunk.model_extra)
+
+
+async def test_the_first_telemetry_event_is_there_within_100_ms(
+    tmp_path: Path, fake_model: Path, simulated_worker: Path
+) -> None:
+    loop = asyncio.get_running_loop()
+    times_ms = []
+    async with a_local_node(tmp_path, fake_model, simulated_worker) as local:
+        for _ in range(15):
+            started_s = loop.time()
+            async with a_raw_stream(local, a_chat(max_tokens=5, stream=True)) as raw:
+                seen = await raw.read_until(b": meshnet ")
+                times_ms.append((loop.time() - started_s) * 1000)
+                await raw.read_until(b"[DONE]")
+            assert seen.find(b": meshnet ") < raw.seen.find(b"data: ")
+    times_ms.sort()
+    print(f"first telemetry event: median {times_ms[7]:.1f} ms, worst {times_ms[-1]:.1f} ms of {len(times_ms)}")
+    assert times_ms[7] <= 100
 
 
 async def test_stops_logprobs_bias_and_plain_text(tmp_path: Path, fake_model: Path, simulated_worker: Path) -> None:
