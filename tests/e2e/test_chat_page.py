@@ -175,6 +175,12 @@ def test_the_keyboard_is_enough(person: Person) -> None:
     keyboard.press("Enter")
     expect(person.note).to_have_text(re.compile("^Stopped"))
     expect(person.prompt).to_be_focused()
+    keyboard.type("more")
+    keyboard.press("Enter")
+    person.wait_for_text(1)
+    keyboard.press("Escape")
+    expect(person.page.locator(".message .note", has_text="Stopped")).to_have_count(2)
+    expect(person.prompt).to_be_focused()
 
 
 def test_signing_out_ends_it_in_every_tab(person: Person) -> None:

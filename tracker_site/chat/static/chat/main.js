@@ -139,6 +139,11 @@ find("prompt").addEventListener("keydown", (event) => {
 
 find("prompt").addEventListener("input", fitPrompt);
 find("stop").addEventListener("click", () => running?.abort());
+page.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !event.isComposing) {
+    running?.abort();
+  }
+});
 find("clear").addEventListener("click", () => {
   conversation.clear();
   list.show([]);
