@@ -6,6 +6,7 @@ only its name, prices and listing do. Nothing is fetched when a request comes.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import ClassVar
 
@@ -84,4 +85,7 @@ class Model(models.Model):
     @classmethod
     def listed(cls, name: str) -> Model | None:
         """The model that clients call `name`, if it is offered."""
+        # PostgreSQL takes no zero byte, not even in a comparison.
+        if not re.fullmatch(NAME_PATTERN, name):
+            return None
         return cls.objects.filter(name=name, is_listed=True).first()

@@ -15,6 +15,7 @@ from tracker_site.gateway.models import (
     GenerationRecord,
     GenerationStage,
 )
+from tracker_site.nodes.reports import for_people
 
 if TYPE_CHECKING:
     from tracker_site.gateway.records import Record
@@ -52,7 +53,7 @@ def _store(record: Record) -> None:
         tokens_per_s=record.tokens_per_s,
         failure_code=failure.code[:CODE_CHARACTERS] if failure else "",
         failure_stage=failure.stage if failure else None,
-        failure_message=failure.message[:MESSAGE_CHARACTERS] if failure else "",
+        failure_message=for_people(failure.message, MESSAGE_CHARACTERS) if failure else "",
     )
     GenerationStage.objects.bulk_create(
         GenerationStage(
@@ -70,5 +71,8 @@ def _store(record: Record) -> None:
 
 
 def _find(generation_id: str, user_id: int) -> GenerationRecord | None:
+    # What we never drew is not looked for: PostgreSQL takes no zero byte, not even in a comparison.
+    if not generation_id.isprintable():
+        return None
     records = GenerationRecord.objects.prefetch_related("stages")
     return records.filter(pk=generation_id, user_id=user_id).first()

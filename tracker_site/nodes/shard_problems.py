@@ -21,7 +21,7 @@ def note_problems(artifact_digest: str) -> int:
 
     Contracts are compared with the prevailing one: what most present nodes have; of equals, the one seen first.
     """
-    shards = list(_present_shards(artifact_digest))
+    shards = _present_shards(artifact_digest)
     if not shards:
         return 0
     model = known_models.find(artifact_digest)

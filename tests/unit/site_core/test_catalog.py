@@ -14,6 +14,7 @@ from tracker_site.catalog.importing import CatalogError, import_model
 from tracker_site.catalog.models import Model
 
 if TYPE_CHECKING:
+    from pytest_django import DjangoAssertNumQueries
     from pytest_django.fixtures import SettingsWrapper
 
 pytestmark = pytest.mark.django_db
@@ -102,6 +103,15 @@ def test_clients_find_listed_models_only(gguf: Path) -> None:
     assert Model.listed("other") is None
     Model.objects.update(is_listed=False)
     assert Model.listed("fake") is None
+
+
+@pytest.mark.parametrize("name", ["a\0b", "fake\n", "\ufffd", "", "x" * 300])
+def test_what_cannot_be_a_name_is_not_even_looked_for(
+    gguf: Path, django_assert_num_queries: DjangoAssertNumQueries, name: str
+) -> None:
+    import_model(gguf, name="fake")
+    with django_assert_num_queries(0):
+        assert Model.listed(name) is None
 
 
 def test_prices_have_a_ceiling(gguf: Path) -> None:
