@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model parity bench-split asan proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model parity bench-split asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -33,6 +33,9 @@ asan: bootstrap ## build our own sources with sanitizers and run their native te
 	@$(VENV) native/tools/build.py cpu-asan
 	@.venv/bin/ctest --test-dir build/native/cpu-asan --timeout 300 --output-on-failure
 
+fuzz: bootstrap ## fuzz what comes from peers and relays for 60 s; ARGS="--seconds N"; the last line is JSON
+	@$(VENV) native/tools/fuzz.py $(ARGS)
+
 proto: bootstrap ## regenerate Python code from shared/meshnet/v1/*.proto
 	@$(VENV) packaging/protobuf_code.py generate
 
@@ -55,4 +58,4 @@ patches-verify: bootstrap ## rebuild the patched llama.cpp source from the archi
 	@$(VENV) native/tools/llama_source.py verify
 
 clean: ## remove everything generated except downloads
-	rm -rf .venv build/native build/llama.cpp build/llama.cpp.stamp build/bootstrap.stamp build/prefix build/browser build/qt build/reports
+	rm -rf .venv build/native build/llama.cpp build/llama.cpp.stamp build/bootstrap.stamp build/prefix build/browser build/qt build/fuzz build/reports

@@ -14,7 +14,7 @@ _CHECK_TIMEOUT_S = 600
 
 def cpp_files() -> list[str]:
     """Return our own C++ files; patches and upstream follow upstream's style."""
-    folders = [ROOT / "native/src", ROOT / "native/tests", ROOT / "native/bench"]
+    folders = [ROOT / "native/src", ROOT / "native/tests", ROOT / "native/fuzz", ROOT / "native/bench"]
     found = [path for folder in folders for path in folder.rglob("*") if path.suffix in {".cpp", ".h"}]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 

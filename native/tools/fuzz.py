@@ -1,0 +1,198 @@
+"""Fuzz what comes from peers and relays: build, seed, run, and one line of JSON at the end.
+
+    fuzz.py [--seconds N]
+
+The fuzzer runs for that long over a corpus that is kept in build/fuzz and grown from run to run; its seeds are the
+byte vectors of tests/vectors. A second fuzzer, over a reader with a planted mistake that no seed reaches, must find
+it. Exit status 1: a crash, nothing executed, or a control that found nothing. Exit status 2, with one line: clang is
+not there and cannot be installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from build import build
+from source_tree import SourceError
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "packaging"))
+
+import system_packages  # noqa: E402 - the path comes first
+
+PACKAGES = ("clang", "libclang-rt-dev")
+BINARIES = ROOT / "build/native/fuzz/bin"
+FOLDER = ROOT / "build/fuzz"
+FUZZER, CONTROL = "wire_fuzzer", "planted_bug_fuzzer"
+SECONDS = 60
+CONTROL_SECONDS = 120
+# Reading a corpus, and the last input, may take this long beyond a run's time.
+END_SECONDS = 120
+EXIT_PREREQUISITE = 2
+# A single input that takes this long, or this much memory, is a finding too.
+INPUT_TIMEOUT_S = 10
+MEMORY_MB = 2048
+INPUT_BYTES = 64 * 1024
+_EXECUTIONS = re.compile(r"^stat::number_of_executed_units:\s*(\d+)$", re.MULTILINE)
+_FINDINGS = ("crash-*", "leak-*", "oom-*", "timeout-*")
+
+# Kinds of a record: native/fuzz/wire_records.h.
+EDGE_MESSAGE, TO_TAIL, FROM_BRIDGE = 1, 2, 4
+RECORD_MAX_BYTES = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One fuzzer's run. `seconds` is the wall time."""
+
+    executions: int
+    findings: list[Path]
+    seconds: float
+    status: int
+    output: str
+
+
+def record(kind: int, message: bytes) -> bytes:
+    """One message of an input."""
+    return bytes([kind]) + len(message).to_bytes(2, "little") + message
+
+
+def seeds(vectors: Path) -> dict[str, bytes]:
+    """Inputs by name: every vector to both stages from peer and bridge, and all good ones in a row."""
+    found: dict[str, bytes] = {}
+    rows = dict.fromkeys(range(8), b"")
+    for file, is_edge in (("frames.json", 0), ("edge_messages.json", EDGE_MESSAGE)):
+        for group, vector in _vectors(vectors / file):
+            message = bytes.fromhex(vector["hex"])
+            if len(message) > RECORD_MAX_BYTES:
+                continue
+            for kind in (0, TO_TAIL, FROM_BRIDGE, TO_TAIL | FROM_BRIDGE):
+                found[f"{group}-{vector['name']}-{kind | is_edge}"] = record(kind | is_edge, message)
+                if group == "good":
+                    rows[kind | is_edge] += record(kind | is_edge, message)
+    return found | {f"row-{kind}": row for kind, row in rows.items()} | {"all": b"".join(rows.values())}
+
+
+def _vectors(path: Path) -> list[tuple[str, dict[str, str]]]:
+    groups: dict[str, list[dict[str, str]]] = json.loads(path.read_text(encoding="utf-8"))
+    return [(group, vector) for group, vectors in groups.items() for vector in vectors]
+
+
+def executions_in(output: str) -> int:
+    """What a run with -print_final_stats=1 says that it executed; 0 where it says nothing."""
+    found = _EXECUTIONS.findall(output)
+    return int(found[-1]) if found else 0
+
+
+def provide_clang() -> None:
+    """Make clang with its fuzzer available.
+
+    Raises:
+        MissingPrerequisiteError: it is not there and may not be installed.
+    """
+    if shutil.which("clang++") and _builds_a_fuzzer():
+        return
+    as_root = system_packages.root_command()
+    if as_root is None:
+        wanted = " ".join(PACKAGES)
+        raise system_packages.MissingPrerequisiteError(f"without root this must be installed first: {wanted}")
+    system_packages.install(list(PACKAGES), as_root)
+
+
+def _builds_a_fuzzer() -> bool:
+    """The compiler alone is not enough: its run time is a package of its own."""
+    program = 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }'
+    command = ["clang++", "-fsanitize=fuzzer,address,undefined", "-x", "c++", "-", "-o", "/dev/null"]
+    done = subprocess.run(command, input=program, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode == 0
+
+
+def write_seeds(folder: Path) -> int:
+    """Write the seeds into an empty folder and return their number."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    inputs = seeds(ROOT / "tests/vectors")
+    for name, data in inputs.items():
+        (folder / name).write_bytes(data)
+    return len(inputs)
+
+
+def run(name: str, corpora: list[Path], limit: str, seconds: int) -> Run:
+    """Run a fuzzer program to the end of `limit`; what it finds is kept under build/fuzz/NAME-findings.
+
+    Raises:
+        subprocess.TimeoutExpired: it did not end by itself, long after `seconds`.
+    """
+    findings = FOLDER / f"{name}-findings"
+    shutil.rmtree(findings, ignore_errors=True)
+    for folder in (findings, *corpora):
+        folder.mkdir(parents=True, exist_ok=True)
+    limits = [f"-timeout={INPUT_TIMEOUT_S}", f"-rss_limit_mb={MEMORY_MB}", f"-max_len={INPUT_BYTES}"]
+    command = [str(BINARIES / name), *limits, "-print_final_stats=1", f"-artifact_prefix={findings}/", limit]
+    started_s = time.monotonic()
+    done = subprocess.run(
+        [*command, *map(str, corpora)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=seconds + END_SECONDS,
+        check=False,
+    )
+    found = [path for pattern in _FINDINGS for path in sorted(findings.glob(pattern))]
+    return Run(executions_in(done.stderr), found, time.monotonic() - started_s, done.returncode, done.stderr)
+
+
+def fuzz(seconds: int) -> int:
+    """Run the fuzzer and its control; print the JSON line and return the exit status."""
+    n_seeds = write_seeds(FOLDER / "seeds")
+    print(f"fuzz: {FUZZER} for {seconds} s from {n_seeds} seeds", flush=True)
+    corpus = FOLDER / "corpus"
+    main = run(FUZZER, [corpus, FOLDER / "seeds"], f"-max_total_time={seconds}", seconds)
+    if main.status or main.findings:
+        print(main.output[-8000:], file=sys.stderr)
+    shutil.rmtree(FOLDER / "control-corpus", ignore_errors=True)
+    inputs = [FOLDER / "control-corpus", FOLDER / "seeds"]
+    harmless = run(CONTROL, inputs, "-runs=0", 0)
+    control = run(CONTROL, inputs, f"-max_total_time={CONTROL_SECONDS}", CONTROL_SECONDS)
+    if harmless.status:
+        print("fuzz: a seed reaches the planted mistake, which is to be found", file=sys.stderr)
+    figures = {
+        "executions": main.executions,
+        "seconds": round(main.seconds, 1),
+        "corpus": len(list(corpus.iterdir())),
+        "crashes": len(main.findings),
+        "control_crashes": 0 if harmless.status else len(control.findings),
+        "control_seconds": round(control.seconds, 1),
+    }
+    print(json.dumps(figures))
+    is_sound = main.status == 0 and main.executions > n_seeds and figures["control_crashes"] > 0
+    return 0 if is_sound and not main.findings else 1
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="of the fuzzer; its control takes a few more")
+    arguments = parser.parse_args()
+    try:
+        provide_clang()
+        status = build("fuzz", [FUZZER, CONTROL], [])
+    except system_packages.MissingPrerequisiteError as error:
+        print(f"fuzz: {error}", file=sys.stderr)
+        return EXIT_PREREQUISITE
+    except SourceError as error:
+        print(f"fuzz: {error}", file=sys.stderr)
+        return 1
+    return status or fuzz(arguments.seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
