@@ -18,7 +18,7 @@ class LogPanel(QPlainTextEdit):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent, readOnly=True)
-        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
+        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)  # broken lines are counted too late to follow them
         self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.setAccessibleName("Log of the node")
         self.setPlaceholderText("Nothing yet")
@@ -27,8 +27,8 @@ class LogPanel(QPlainTextEdit):
         self._lines: tuple[str, ...] = ()
         self._is_following = True
         bar = self.verticalScrollBar()
-        bar.valueChanged.connect(self._see_place)
-        # Long lines are broken, and so counted, only when they are shown or the width changes.
+        # Only what the reader does is told by this signal; the end also moves by itself, with the panel's size.
+        bar.actionTriggered.connect(self._see_place)
         bar.rangeChanged.connect(self._follow)
 
     def show_lines(self, lines: Sequence[str]) -> None:
@@ -36,16 +36,14 @@ class LogPanel(QPlainTextEdit):
         if tuple(lines) == self._lines:
             return
         self._lines = tuple(lines)
-        place, was_following = self.verticalScrollBar().value(), self._is_following
+        place = self.verticalScrollBar().value()
         self.setPlainText("\n".join(lines))
-        self._is_following = was_following
-        if was_following:
-            self._follow()
-        else:
-            self.verticalScrollBar().setValue(place)
+        self.verticalScrollBar().setValue(place)
+        self._follow()
 
-    def _see_place(self, place: int) -> None:
-        self._is_following = place >= self.verticalScrollBar().maximum()
+    def _see_place(self) -> None:
+        bar = self.verticalScrollBar()
+        self._is_following = bar.sliderPosition() >= bar.maximum()
 
     def _follow(self) -> None:
         if self._is_following:

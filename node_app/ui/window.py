@@ -38,6 +38,7 @@ SPACING_PX: Final = 14
 MARGIN_PX: Final = 18
 HEADLINE_SCALE: Final = 1.5
 LOG_HEIGHT_PX: Final = 220
+LOG_WIDTH_PX: Final = 720
 VALUE_LENGTH_MAX: Final = 60
 
 
@@ -198,6 +199,7 @@ class NodeWindow(QWidget):
 
     def _toggle_log(self, is_shown: bool) -> None:
         self.log_panel.setVisible(is_shown)
+        self.resize(max(self.width(), LOG_WIDTH_PX) if is_shown else WIDTH_PX, self.height())
         self.log_button.setText("Hide &log" if is_shown else "Show &log")
         self.log_toggled.emit(is_shown)
         self._fit()
