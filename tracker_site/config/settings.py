@@ -117,9 +117,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en-us"
 USE_I18N = False
-# One way to write times everywhere, short enough for a column and the same for everybody (UTC).
-DATE_FORMAT = "Y-m-d"
-DATETIME_FORMAT = "Y-m-d H:i:s"
+FORMAT_MODULE_PATH = ["tracker_site.config.formats"]
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [SITE_ROOT / "static"]

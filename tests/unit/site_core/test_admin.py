@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -224,6 +224,14 @@ def test_a_query_for_each_row_would_be_noticed(doras_client: Client, monkeypatch
     monkeypatch.setattr(ChangeList, "has_related_field_in_list_display", lambda self: False)
     with pytest.raises(AssertionError, match="assert"):
         test_a_list_of_many_costs_as_many_queries_as_one_of_few(doras_client, Hold)
+
+
+def test_times_are_short_and_sortable(alice: User, doras_client: Client) -> None:
+    hold = holds.place(alice, 0, "r1")
+    Hold.objects.update(created_at=datetime(2026, 2, 3, 14, 5, 6, tzinfo=UTC))
+    page = doras_client.get(reverse("admin:billing_hold_changelist")).content.decode()
+    assert hold is not None
+    assert "2026-02-03 14:05:06" in page
 
 
 def test_money_is_shown_in_credits(alice: User, doras_client: Client) -> None:

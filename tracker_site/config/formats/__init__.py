@@ -1,0 +1,1 @@
+"""How Django writes dates and times, by language (`FORMAT_MODULE_PATH`)."""
