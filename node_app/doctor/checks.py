@@ -38,7 +38,7 @@ def plan_checks(options: DoctorOptions) -> list[Check]:
     """Return the checks for what was asked, in the order in which they are told."""
     checks = [
         Check("python", QUICK_S, lambda: [machine.judge_python(sys.version_info[:3])]),
-        Check("packages", PACKAGES_S, _check_packages),
+        Check("packages", PACKAGES_S, lambda: _check_packages(options.worker_path)),
         Check("worker", PROGRAM_S, lambda: _check_worker(options.worker_path)),
         Check("devices", PROGRAM_S, lambda: _check_devices(options.worker_path)),
         Check("hardware", QUICK_S, _check_hardware),
@@ -70,9 +70,15 @@ def _peer_checks(options: DoctorOptions) -> Iterator[Check]:
         yield Check("peers", NETWORK_S, lambda: [_check_peers(options)])
 
 
-def _check_packages() -> Iterable[Finding]:
+def _check_packages(asked: Path | None) -> Iterable[Finding]:
+    from node_app.worker.process import find_worker_program  # noqa: PLC0415 - see the module's invariant
+
+    try:
+        library_folder = find_worker_program(asked).parent
+    except MeshnetError:
+        library_folder = None  # told by the worker's check
     names = (*machine.NODE_MODULES, *machine.OPTIONAL_MODULES)
-    return machine.judge_modules(programs.read_import_problems(names))
+    return machine.judge_modules(programs.read_import_problems(names, library_folder))
 
 
 def _check_worker(asked: Path | None) -> Iterable[Finding]:

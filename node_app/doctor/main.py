@@ -19,7 +19,11 @@ from node_app.settings import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from node_app.doctor.options import DoctorOptions
+
 EXIT_WRONG: Final = 2
+# Nobody heard the findings, so nobody may take them for good.
+EXIT_UNREAD: Final = 1
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -29,6 +33,15 @@ def main(arguments: Sequence[str]) -> int:
     except SettingsError as error:
         sys.stderr.write(f"meshnet doctor: {error.message} [{error.code}]\n")
         return EXIT_WRONG
+    try:
+        return _look(options)
+    except BrokenPipeError:
+        # Whoever read has enough (`| head`); what is left in the buffer must not fail at the interpreter's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_UNREAD
+
+
+def _look(options: DoctorOptions) -> int:
     findings = []
     for finding in run_checks(plan_checks(options)):
         findings.append(finding)
@@ -36,4 +49,5 @@ def main(arguments: Sequence[str]) -> int:
             sys.stdout.write(as_line(finding) + "\n")
             sys.stdout.flush()
     sys.stdout.write((as_json(findings) if options.as_json else summary_line(findings)) + "\n")
+    sys.stdout.flush()
     return exit_status(findings)

@@ -36,8 +36,7 @@ def main() -> int:
     """Entry point of the command; returns when the tray is quit."""
     options = parse_arguments(sys.argv[1:])
     try:
-        state_dir = prepare_directory(choose_state_dir(options.state_dir, os.environ))
-        return run(state_dir, is_hidden=options.hidden)
+        return run(choose_state_dir(options.state_dir, os.environ), is_hidden=options.hidden)
     except MeshnetError as error:
         sys.stderr.write(f"meshnet-tray: {error.message} [{error.code}]\n")
         return EXIT_FAILED
@@ -52,12 +51,14 @@ def run(state_dir: Path, *, is_hidden: bool) -> int:
 
     Raises:
         ImportError: Qt is not there.
+        StateError: the directory cannot be used.
     """
     from PySide6.QtWidgets import QApplication  # noqa: PLC0415 - see the module's invariants
 
     from node_app.ui.application import TrayApplication  # noqa: PLC0415 - as above
     from node_app.ui.instance import TrayInstance  # noqa: PLC0415 - as above
 
+    prepare_directory(state_dir)
     application = QApplication(["meshnet-tray"])
     application.setDesktopFileName("meshnet-tray")
     application.setQuitOnLastWindowClosed(False)

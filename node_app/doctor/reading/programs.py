@@ -38,9 +38,17 @@ def run_worker(program: Path, option: str) -> ProgramRun:
     return _run([str(program), option], RUN_TIMEOUT_S, environment | {"GGML_NO_BACKTRACE": "1"})
 
 
-def read_import_problems(modules: Sequence[str], timeout_s: float = IMPORT_TIMEOUT_S) -> dict[str, str]:
-    """Return why modules cannot be imported, by name; those that can are left out."""
-    done = _run([sys.executable, "-c", _TRY_IMPORTS, *modules], timeout_s, os.environ)
+def read_import_problems(modules: Sequence[str], library_folder: Path | None = None) -> dict[str, str]:
+    """Return why modules cannot be imported, by name; those that can are left out.
+
+    Args:
+        modules: their names.
+        library_folder: where the bindings of llama.cpp find its library, as the node sets it; the environment wins.
+    """
+    environment = dict(os.environ)
+    if library_folder is not None and any(library_folder.glob("libllama.*")):
+        environment.setdefault("LLAMA_CPP_LIB_PATH", str(library_folder))
+    done = _run([sys.executable, "-c", _TRY_IMPORTS, *modules], IMPORT_TIMEOUT_S, environment)
     tried = dict(_parse_lines(done.output))
     problems = {name: tried.get(name, "the interpreter ended or hung before or at it") for name in modules}
     return {name: problem[:REASON_LENGTH_MAX] for name, problem in problems.items() if problem}

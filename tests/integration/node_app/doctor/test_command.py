@@ -52,6 +52,18 @@ def test_a_bad_machine_is_told_line_by_line(tmp_path: Path) -> None:
     assert lines[-1].startswith(f"doctor: {len(lines) - 1} findings: ")
 
 
+def test_a_reader_that_has_enough_is_no_fault(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", RUN_DOCTOR, "--state-dir", str(tmp_path), "--worker", "/bin/true"]
+    done = subprocess.run(
+        command, stdout=write_end, stderr=subprocess.PIPE, timeout=TIMEOUT_S, env=environment, check=False
+    )
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 def test_no_secret_is_shown(tmp_path: Path) -> None:
     with FakeAgent(tmp_path):
         for extra in ([], ["--json"]):

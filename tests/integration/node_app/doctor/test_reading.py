@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import stat
 import threading
@@ -10,6 +11,7 @@ import time
 from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,7 +29,6 @@ from tests.integration.node_app.ui.fake_agent import FakeAgent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 def free_port() -> int:
@@ -78,6 +79,14 @@ def test_imports_are_tried_in_a_process_of_their_own(tmp_path: Path, monkeypatch
     assert problems["meshnet_fails"].startswith("libEGL.so.1: cannot open")
     problems = programs.read_import_problems(["json", "meshnet_dies", "email"])
     assert set(problems) == {"meshnet_dies", "email"}
+
+
+@pytest.mark.llama
+def test_the_bindings_find_the_library_beside_the_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = Path(os.environ["LLAMA_CPP_LIB_PATH"])
+    monkeypatch.delenv("LLAMA_CPP_LIB_PATH")
+    assert programs.read_import_problems(["llama_cpp"], folder) == {}
+    assert set(programs.read_import_problems(["llama_cpp"], tmp_path)) == {"llama_cpp"}
 
 
 # The machine
