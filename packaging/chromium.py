@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ VARIABLE = "MESHNET_TEST_BROWSER"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 PACKAGE = "chromium"
 _EXIT_PREREQUISITE = 2
+_START_TIMEOUT_S = 60
 
 # Libraries, fonts and their settings are looked for beside the program first.
 _START_SCRIPT = """\
@@ -43,8 +45,9 @@ def find(build: Path = BUILD) -> str | None:
     if named:
         return named
     unpacked = build / "browser/start"
-    found = [path for path in map(shutil.which, PROGRAMS) if path is not None]
-    return found[0] if found else str(unpacked) if unpacked.exists() else None
+    if unpacked.exists():  # only where the path has none that starts
+        return str(unpacked)
+    return next((path for path in map(shutil.which, PROGRAMS) if path is not None), None)
 
 
 def provide(build: Path) -> str:
@@ -54,7 +57,7 @@ def provide(build: Path) -> str:
         MissingPrerequisiteError: it cannot be had from this machine's packages.
     """
     found = find(build)
-    if found is not None:
+    if found is not None and _starts(found):
         return f"browser: {found}"
     try:
         as_root = system_packages.root_command()
@@ -65,6 +68,15 @@ def provide(build: Path) -> str:
     except system_packages.MissingPrerequisiteError as error:
         message = f"install Chromium or Chrome, or name one in {VARIABLE}: {error}"
         raise system_packages.MissingPrerequisiteError(message) from error
+
+
+def _starts(program: str) -> bool:
+    """Whether it runs here at all: on Ubuntu the program may only say that it wants a snap."""
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, timeout=_START_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def _unpack(prefix: Path) -> str:

@@ -32,10 +32,26 @@ def test_a_browser_that_is_named_is_taken_before_all_others(monkeypatch, tmp_pat
     assert chromium.find(tmp_path) == "/opt/browser"
 
 
+def a_program(path, status):
+    path.write_text(f"#!/bin/sh\nexit {status}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
 def test_any_of_its_kind_on_the_path_will_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(chromium.shutil, "which", lambda program: "/x" if program == "google-chrome" else None)
-    assert chromium.find(tmp_path) == "/x"
-    assert chromium.provide(tmp_path) == "browser: /x"
+    program = a_program(tmp_path / "chrome", 0)
+    monkeypatch.setattr(chromium.shutil, "which", lambda name: program if name == "google-chrome" else None)
+    assert chromium.find(tmp_path) == program
+    assert chromium.provide(tmp_path) == f"browser: {program}"
+
+
+def test_one_that_does_not_start_is_none(monkeypatch, tmp_path):
+    program = a_program(tmp_path / "wants-a-snap", 1)
+    monkeypatch.setattr(chromium.shutil, "which", lambda name: program if name == "chromium-browser" else None)
+    monkeypatch.setattr(system_packages, "root_command", lambda: None)
+    unpacking(monkeypatch, "usr/lib/libone.so")
+    assert "unpacked" in chromium.provide(tmp_path)
+    assert chromium.find(tmp_path) == str(tmp_path / "browser/start")
 
 
 def test_without_root_it_is_unpacked_and_started_with_its_own_libraries(monkeypatch, tmp_path):
