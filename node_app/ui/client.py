@@ -1,14 +1,17 @@
 """Requests to the agent's endpoint, on Qt's event loop.
 
 Invariants: nothing blocks; every request ends once, by its answer, by its deadline or by `close`; an answer's size is
-bounded; no proxy, no redirect, no cookie: the token goes to the address that was given and nowhere else. GUI thread.
+bounded; no proxy, no redirect, no cookie: the token goes to the address that was given and nowhere else. No signal of a
+reply is connected: the bindings (6.8) keep such a reply for ever, and this runs for weeks. GUI thread.
 """
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QByteArray, QObject, QTimer, QUrl, Signal
+from PySide6.QtCore import QByteArray, QObject, QTimer, QUrl
 from PySide6.QtNetwork import QNetworkAccessManager, QNetworkProxy, QNetworkReply, QNetworkRequest
 
 from node_app.ui.contact import Answered, Cause, Unanswered
@@ -20,56 +23,19 @@ if TYPE_CHECKING:
     from node_app.ui.contact import Reply
 
 DEADLINE_MS: Final = 3000
+# How often deadlines are looked at while requests are on their way.
+TICK_MS: Final = 100
 ANSWER_LIMIT_BYTES: Final = 256 * 1024
 
 
-class _Exchange(QObject):
-    """One request on its way. Emits `done` once, then deletes itself."""
+@dataclass(slots=True)
+class _Exchange:
+    """One request on its way. `cause`: why it was given up, once it was."""
 
-    done = Signal(object)
-
-    def __init__(self, reply: QNetworkReply, parent: QObject) -> None:
-        super().__init__(parent)
-        self._reply = reply
-        self._cause: Cause | None = None
-        reply.setParent(self)
-        reply.setReadBufferSize(ANSWER_LIMIT_BYTES + 1)
-        reply.readyRead.connect(self._check_size)
-        reply.finished.connect(self._finish)
-        # Qt's own transfer timeout begins anew with every byte; an answer that drips must end too.
-        self._deadline = QTimer(self, singleShot=True, interval=DEADLINE_MS)
-        self._deadline.timeout.connect(lambda: self._abort(Cause.TOO_SLOW))
-        self._deadline.start()
-
-    def _check_size(self) -> None:
-        if self._reply.bytesAvailable() > ANSWER_LIMIT_BYTES:
-            self._abort(Cause.TOO_LARGE)
-
-    def _abort(self, cause: Cause) -> None:
-        self._cause = self._cause or cause
-        self._reply.abort()  # finishes it
-
-    def _finish(self) -> None:
-        self._deadline.stop()
-        self.done.emit(self._outcome())
-        self.deleteLater()
-
-    def _outcome(self) -> Reply:
-        if self._cause is not None:
-            return Unanswered(self._cause)
-        status = self._reply.attribute(QNetworkRequest.Attribute.HttpStatusCodeAttribute)
-        error = self._reply.error()
-        if isinstance(status, int) and error is not QNetworkReply.NetworkError.RemoteHostClosedError:
-            return Answered(status, bytes(self._reply.readAll().data()))
-        is_refused = error is QNetworkReply.NetworkError.ConnectionRefusedError
-        return Unanswered(Cause.NOBODY_LISTENS if is_refused else Cause.BROKEN)
-
-    def drop(self) -> None:
-        """End it without a word."""
-        self._deadline.stop()
-        self._reply.finished.disconnect(self._finish)
-        self._reply.abort()
-        self.deleteLater()
+    reply: QNetworkReply
+    receive: Callable[[Reply], None]
+    ends_s: float
+    cause: Cause | None = None
 
 
 class AgentClient(QObject):
@@ -77,10 +43,14 @@ class AgentClient(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._exchanges: list[_Exchange] = []
         self._manager = QNetworkAccessManager(self)
         self._manager.setProxy(QNetworkProxy(QNetworkProxy.ProxyType.NoProxy))
         self._manager.setRedirectPolicy(QNetworkRequest.RedirectPolicy.ManualRedirectPolicy)
-        self._exchanges: set[_Exchange] = set()
+        self._manager.finished.connect(self._finish)
+        # Qt's own transfer timeout begins anew with every byte; an answer that drips must end too.
+        self._ticking = QTimer(self, interval=TICK_MS)
+        self._ticking.timeout.connect(self._end_overdue)
 
     def get(self, address: AgentAddress, path: str, receive: Callable[[Reply], None]) -> None:
         """Ask for `path`; `receive` is called once, later, unless `close` comes first."""
@@ -90,16 +60,6 @@ class AgentClient(QObject):
         """Pull a lever; as `get`."""
         self._start(self._manager.post(_request(address, path), QByteArray()), receive)
 
-    def _start(self, reply: QNetworkReply, receive: Callable[[Reply], None]) -> None:
-        exchange = _Exchange(reply, self)
-        self._exchanges.add(exchange)
-
-        def end(outcome: Reply) -> None:
-            self._exchanges.discard(exchange)
-            receive(outcome)
-
-        exchange.done.connect(end)
-
     @property
     def in_flight(self) -> int:
         """Requests that have not ended."""
@@ -107,8 +67,47 @@ class AgentClient(QObject):
 
     def close(self) -> None:
         """End every request without calling anybody. Idempotent."""
-        while self._exchanges:
-            self._exchanges.pop().drop()
+        self._ticking.stop()
+        exchanges, self._exchanges = self._exchanges, []
+        for exchange in exchanges:
+            exchange.reply.abort()
+            exchange.reply.deleteLater()
+
+    def _start(self, reply: QNetworkReply, receive: Callable[[Reply], None]) -> None:
+        # What is more stays with the sender, so that the request does not end by itself.
+        reply.setReadBufferSize(ANSWER_LIMIT_BYTES + 1)
+        self._exchanges.append(_Exchange(reply, receive, time.monotonic() + DEADLINE_MS / 1000))
+        self._ticking.start()
+
+    def _end_overdue(self) -> None:
+        now_s = time.monotonic()
+        for exchange in list(self._exchanges):
+            is_too_large = exchange.reply.bytesAvailable() > ANSWER_LIMIT_BYTES
+            if is_too_large or now_s >= exchange.ends_s:
+                exchange.cause = Cause.TOO_LARGE if is_too_large else Cause.TOO_SLOW
+                exchange.reply.abort()  # finishes it
+
+    def _finish(self, reply: QNetworkReply) -> None:
+        exchange = next((one for one in self._exchanges if one.reply is reply), None)
+        if exchange is None:
+            return  # ended by `close`
+        self._exchanges.remove(exchange)
+        if not self._exchanges:
+            self._ticking.stop()
+        outcome = _outcome(exchange)
+        reply.deleteLater()
+        exchange.receive(outcome)
+
+
+def _outcome(exchange: _Exchange) -> Reply:
+    if exchange.cause is not None:
+        return Unanswered(exchange.cause)
+    reply, error = exchange.reply, exchange.reply.error()
+    status = reply.attribute(QNetworkRequest.Attribute.HttpStatusCodeAttribute)
+    if isinstance(status, int) and error is not QNetworkReply.NetworkError.RemoteHostClosedError:
+        return Answered(status, bytes(reply.readAll().data()))
+    is_refused = error is QNetworkReply.NetworkError.ConnectionRefusedError
+    return Unanswered(Cause.NOBODY_LISTENS if is_refused else Cause.BROKEN)
 
 
 def _request(address: AgentAddress, path: str) -> QNetworkRequest:

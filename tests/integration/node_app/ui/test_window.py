@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -293,6 +294,16 @@ def test_closing_releases_timers_and_requests(tray: TrayApplication, agent: Fake
     waited_until_s = time.monotonic() + 0.3
     wait_until(lambda: time.monotonic() > waited_until_s)
     assert (len(agent.seen), changes) == (seen, [])
+
+
+def test_nothing_is_kept_of_an_answer(tray: TrayApplication, agent: FakeAgent, wait_until: Wait) -> None:
+    """A tray looks once a second for weeks; PySide6 6.8 keeps each reply one of whose signals was connected."""
+    start(tray)
+    tray.window.log_button.click()
+    wait_until(lambda: agent.asked("GET /log") >= 30)
+    tray.close()
+    gc.collect()
+    assert [type(one).__name__ for one in gc.get_objects() if type(one).__name__ == "QNetworkReply"] == []
 
 
 def test_without_a_panel_icon_the_window_never_hides(tray: TrayApplication, agent: FakeAgent, wait_until: Wait) -> None:
