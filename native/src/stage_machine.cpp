@@ -21,6 +21,17 @@ std::chrono::milliseconds ShortestTerm(const Session& session) {
 
 bool IsAnswer(const v1::EdgeMessage& message) { return message.has_ack() || message.has_gone(); }
 
+// To the sender on an edge: the session is not open here, or no longer.
+v1::EdgeMessage Farewell(const std::string& session, std::uint32_t epoch, Edge edge, Code reason) {
+  v1::EdgeMessage message;
+  message.set_session(session);
+  message.set_epoch(epoch);
+  message.set_from_stage(edge.from_stage);
+  message.set_to_stage(edge.to_stage);
+  message.mutable_gone()->set_reason(std::string(CodeName(reason)));
+  return message;
+}
+
 }  // namespace
 
 StageMachine::StageMachine(const ShardFacts& facts) : facts_(facts), table_(facts) {}
@@ -77,16 +88,6 @@ void StageMachine::Fail(const SessionPointer& session, const Status& status, std
                          Farewell(ToBytes(session->terms().session), session->terms().epoch, edge, status.code())});
   }
   Remove(session, now);
-}
-
-v1::EdgeMessage StageMachine::Farewell(const std::string& session, std::uint32_t epoch, Edge edge, Code reason) const {
-  v1::EdgeMessage message;
-  message.set_session(session);
-  message.set_epoch(epoch);
-  message.set_from_stage(edge.from_stage);
-  message.set_to_stage(edge.to_stage);
-  message.mutable_gone()->set_reason(std::string(CodeName(reason)));
-  return message;
 }
 
 Status StageMachine::Receive(const Origin& origin, v1::Frame&& frame, TimePoint now) {

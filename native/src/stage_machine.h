@@ -123,7 +123,6 @@ class StageMachine {
   // Sends the token that is held to the head, where window and credit allow.
   void ReleaseToken(const SessionPointer& session, TimePoint now);
   void Acknowledge(const Session& session, Edge edge);
-  v1::EdgeMessage Farewell(const std::string& session, std::uint32_t epoch, Edge edge, Code reason) const;
 
   void SendFrame(const SessionPointer& session, v1::Frame&& frame, TimePoint now);
   v1::EdgeMessage EdgeMessageOn(const Session& session, Edge edge) const;

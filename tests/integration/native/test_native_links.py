@@ -19,6 +19,7 @@ from meshnet.ids import SessionKey
 from meshnet.v1 import link_pb2, session_pb2, worker_pb2
 from tests.integration.native.hostile_peer import PeerCertificate, dialled, hello
 from tests.integration.native.native_routes import NativeRoute, native_route, until_free
+from tests.integration.workers.test_refusals import not_from_the_tail_to_the_gateway
 from tests.integration.workers.wrong_frames import rows
 from tests.simulators.bridged_route import CALL_TIMEOUT_S
 from tests.simulators.fake_shards import KEY, open_all, terms
@@ -218,6 +219,21 @@ async def test_a_killed_stage_is_told_at_once(tmp_path: Path, killed: int) -> No
     print(json.dumps({"killed": killed, "told_after_s": round(elapsed_s, 3)}))
     assert (failure.code, failure.stage) == (FailureCode.STAGE_LOST, killed)
     assert elapsed_s < KILLED_WITHIN_S
+
+
+async def test_a_tail_that_the_gateway_cannot_hear_says_farewell_over_the_link(tmp_path: Path) -> None:
+    given = terms(gateway_grace_ms=100)
+    async with native_route(tmp_path, [3], keep=not_from_the_tail_to_the_gateway) as running:
+        gateway = await running.open_direct(given)
+        await gateway.send_prompt()
+        started_s = time.monotonic()
+        failure = await gateway.until_failure()
+        elapsed_s = time.monotonic() - started_s
+        await until_free(*running.route.workers)
+    print(json.dumps({"told_after_s": round(elapsed_s, 3)}))
+    assert (failure.code, failure.stage) == (FailureCode.STAGE_LOST, 1)
+    assert gateway.answer.tokens == []
+    assert elapsed_s < given.step_deadline_ms / 1000  # nobody had to wait for a deadline of the route
 
 
 async def test_a_peer_that_comes_back_is_dialled_again(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from meshnet.constants import GATEWAY_STAGE
 from meshnet.failure_codes import FailureCode
 from meshnet.frame import Ack, Close, EdgeMessage, Keepalive, SessionGone
 from meshnet.ids import Address, Edge, SessionKey
@@ -21,6 +22,11 @@ from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import spec_for
 
 BYSTANDER = SessionKey(b"another session!", 1)
+
+
+def not_from_the_tail_to_the_gateway(message: worker_pb2.BridgeMessage) -> bool:
+    """Whether a message of a route of two stages is no word of its tail to the Gateway."""
+    return not (message.HasField("edge") and (message.edge.from_stage, message.edge.to_stage) == (1, GATEWAY_STAGE))
 
 
 @pytest.mark.parametrize(("change", "code"), WRONG_AT_THE_HEAD, ids=lambda value: str(value)[:40])
@@ -116,6 +122,18 @@ async def test_the_gateways_silence_stops_the_tail_at_the_window(routes: Routes)
     assert len(silent.answer.tokens) == given.token_window
     assert (failure.code, failure.stage) == (FailureCode.GATEWAY_LOST, 1)
     assert (status.kv_cells_reserved, len(status.sessions)) == (0, 0)
+
+
+async def test_a_tail_that_the_gateway_cannot_hear_is_reported_by_its_neighbour(routes: Routes) -> None:
+    """As behind an agent that hangs: tokens and failure reach nobody, and the head has nothing in flight."""
+    given = terms(gateway_grace_ms=100)
+    async with routes([3], keep=not_from_the_tail_to_the_gateway) as route:
+        gateway = await open_all(route, given)
+        await gateway.send_prompt()
+        failure = await gateway.until_failure()
+        await until_free(*route.workers)
+    assert (failure.code, failure.stage) == (FailureCode.STAGE_LOST, 1)
+    assert gateway.answer.tokens == []
 
 
 async def test_silence_ends_a_session(routes: Routes) -> None:
