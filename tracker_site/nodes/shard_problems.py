@@ -16,23 +16,21 @@ from tracker_site.nodes.models import REASON_CHARACTERS, LoadedShard
 from tracker_site.nodes.notices import Notice
 
 
-def note_problems(artifact_digest: str) -> int:
-    """Write what is wrong at every present shard of an artifact (digest in hex); returns how many have something.
+def note_problems(artifact_digest: str) -> None:
+    """Write what is wrong at every present shard of an artifact (digest in hex).
 
     Contracts are compared with the prevailing one: what most present nodes have; of equals, the one seen first.
     """
     shards = _present_shards(artifact_digest)
     if not shards:
-        return 0
+        return
     model = known_models.find(artifact_digest)
     groups: defaultdict[str, list[LoadedShard]] = defaultdict(list)
     for shard in shards:
         groups[shard.contract_digest].append(shard)
     prevailing = max(groups.values(), key=_weight)
-    problems = [_problem(shard, model, prevailing) for shard in shards]
-    for shard, problem in zip(shards, problems, strict=True):
-        _set_problem(shard, problem)
-    return sum(bool(problem.code) for problem in problems)
+    for shard in shards:
+        _set_problem(shard, _problem(shard, model, prevailing))
 
 
 def note_problems_of(node_ids: list[str]) -> None:
@@ -66,7 +64,9 @@ def _problem(shard: LoadedShard, model: KnownModel | None, prevailing: list[Load
         return notices.layers_differ(model.name, found, expected)
     if not model.is_listed:
         return notices.model_not_listed(model.name)
-    return Notice() if shard in prevailing else _mismatch(shard, prevailing)
+    # Compared by its digest: this runs for every shard within the transaction of one report.
+    is_prevailing = shard.contract_digest == prevailing[0].contract_digest
+    return Notice() if is_prevailing else _mismatch(shard, prevailing)
 
 
 def _mismatch(shard: LoadedShard, prevailing: list[LoadedShard]) -> Notice:
