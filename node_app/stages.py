@@ -146,8 +146,8 @@ class StageKeeper:
         except TimeoutError:
             late = StageRefusedError(FailureCode.NOT_READY, f"the stage was not open within {OPEN_TIMEOUT_S:g} s")
             self._undo_opening(stage, late)
-        except Exception:
-            logger.exception("%s: not opened", stage.key)
+        except Exception as error:
+            logger.error("%s: not opened: %s", stage.key, describe_unforeseen(error))
             unforeseen = StageRefusedError(FailureCode.NOT_READY, "the node failed to open the stage")
             self._undo_opening(stage, unforeseen)
         else:

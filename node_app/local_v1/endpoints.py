@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from meshnet.errors import MeshnetError
+from meshnet.errors import MeshnetError, describe_unforeseen
 from meshnet.openai import http_refusals
 from meshnet.openai.errors import SERVER_ERROR, RequestError, describe_error
 from meshnet.openai.objects import ModelList
@@ -76,8 +76,8 @@ class Endpoints:
             await self._dispatch(connection, head)
         except MeshnetError as error:
             await _refuse(connection, error)
-        except Exception:
-            logger.exception("a local request failed")
+        except Exception as error:
+            logger.error("a local request failed: %s", describe_unforeseen(error))
             await _refuse(connection, MeshnetError("internal_error", "Internal error", "The node failed."))
 
     async def refuse(self, connection: HttpConnection) -> None:

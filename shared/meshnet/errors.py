@@ -6,6 +6,8 @@ for people. Each edge (OpenAI JSON, WebSocket close, gRPC status, tray text) tra
 
 from __future__ import annotations
 
+import traceback
+
 
 class MeshnetError(Exception):
     """Root of every error that Meshnet raises on purpose.
@@ -48,3 +50,18 @@ class WorkerError(MeshnetError):
 
 class LedgerError(MeshnetError):
     """A booking was refused: nothing was booked."""
+
+
+def describe_unforeseen(error: BaseException) -> str:
+    """Return what a log may say of an error that nobody foresaw: types and places, on several lines.
+
+    Its message, and those of what caused it, are left out: they may quote a request.
+    """
+    lines: list[str] = []
+    told: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in told:
+        told.add(id(cause))
+        lines += [type(cause).__qualname__, *(line.rstrip("\n") for line in traceback.format_tb(cause.__traceback__))]
+        cause = cause.__cause__ or cause.__context__
+    return "\n".join(lines)
