@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from meshnet.constants import SESSION_ID_BYTES
-from meshnet.errors import MeshnetError, WorkerError
+from meshnet.errors import MeshnetError, WorkerError, describe_unforeseen
 from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from meshnet.member_events import Binding
@@ -146,7 +146,7 @@ class StageKeeper:
         except TimeoutError:
             late = StageRefusedError(FailureCode.NOT_READY, f"the stage was not open within {OPEN_TIMEOUT_S:g} s")
             self._undo_opening(stage, late)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the root of the opening
             logger.error("%s: not opened: %s", stage.key, describe_unforeseen(error))
             unforeseen = StageRefusedError(FailureCode.NOT_READY, "the node failed to open the stage")
             self._undo_opening(stage, unforeseen)

@@ -76,7 +76,7 @@ class Endpoints:
             await self._dispatch(connection, head)
         except MeshnetError as error:
             await _refuse(connection, error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the root of the request
             logger.error("a local request failed: %s", describe_unforeseen(error))
             await _refuse(connection, MeshnetError("internal_error", "Internal error", "The node failed."))
 

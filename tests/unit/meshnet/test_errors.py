@@ -36,7 +36,7 @@ def _quote(texts: dict[str, str], secret: str) -> str:
 
 
 def test_an_unforeseen_error_is_told_by_types_and_places_and_never_by_its_words() -> None:
-    secret = "-".join(["a", "prompt"])  # not as one word in the source, whose lines are told
+    secret = "pmorp a"[::-1]  # as it stands nowhere in the source, whose lines are told
     with pytest.raises(ValueError, match=secret) as caught:
         _quote({}, secret)
 
