@@ -65,7 +65,7 @@ class Script:
     refuse: RouteError | None = None
     open_gate: asyncio.Event | None = None
     fail_at: int | None = None
-    failure: RouteError = field(default_factory=lambda: StageLostError(1))
+    failure: Exception = field(default_factory=lambda: StageLostError(1))
     stall_at: int | None = None
     step_s: float = 0.0
     grace_s: float = 2.0

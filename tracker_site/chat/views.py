@@ -14,7 +14,7 @@ from django.contrib.auth.decorators import login_required
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from meshnet.errors import MeshnetError
+from meshnet.errors import MeshnetError, describe_unforeseen
 from meshnet.openai.errors import RequestError
 from meshnet.openai.parsing import parse_chat_request
 from meshnet.openai.specification import DeliverySpec
@@ -54,8 +54,9 @@ async def stream(request: HttpRequest) -> HttpResponseBase:
         return await _stream(request)
     except MeshnetError as error:
         return error_reply(error)
-    except Exception:
-        logger.exception("the chat stream failed")
+    except Exception as error:  # noqa: BLE001 - logged, in fewer words
+        # By types and places alone: the words of an error may quote the request.
+        logger.error("the chat stream failed: %s", describe_unforeseen(error))
         return error_reply(MeshnetError("internal_error", "Internal error", "The site failed."))
 
 

@@ -12,7 +12,7 @@ import secrets
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from meshnet.errors import RouteError
+from meshnet.errors import RouteError, describe_unforeseen
 from meshnet.openai.errors import SERVER_ERROR, RequestError
 from meshnet.openai.http_refusals import unknown_model
 from meshnet.openai.response_writer import ID_PREFIXES
@@ -129,7 +129,7 @@ class Gateway:
         self.live.pop(generation.id, None)
         self._give_slot_back(generation.caller)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("generation %s ended with an error of ours", generation.id, exc_info=error)
+            logger.error("generation %s ended with an error of ours: %s", generation.id, describe_unforeseen(error))
 
     def _take_slot(self, caller: Caller) -> None:
         limits = self._parts.limits

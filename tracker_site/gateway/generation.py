@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from meshnet.errors import MeshnetError, RouteError
+from meshnet.errors import MeshnetError, RouteError, describe_unforeseen
 from meshnet.generation.telemetry_board import TelemetryBoard
 from meshnet.generation.telemetry_pulse import TelemetryPulse
 from meshnet.openai.events import Failed, Finished, FinishReason, TelemetryUpdate, Usage
@@ -187,8 +187,9 @@ class Generation:
             if error.code == "gateway_lost" and self._outlet.is_behind:
                 return self._failed(_cancelled("client_too_slow")), Ending.CANCELLED
             return self._failed(error), Ending.FAILED
-        except Exception:
-            logger.exception("generation %s failed", self.id)
+        except Exception as error:  # noqa: BLE001 - logged, in fewer words
+            # By types and places alone: the words of an error may quote the prompt or the answer.
+            logger.error("generation %s failed: %s", self.id, describe_unforeseen(error))
             return self._failed(_internal_error()), Ending.FAILED
         self._board.enter(Phase.DONE, self._parts.clock_s())
         return Finished(reason, self.usage, self.snapshot()), Ending.FINISHED

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
 
 from django.views.decorators.csrf import csrf_exempt
 
-from meshnet.errors import MeshnetError
+from meshnet.errors import MeshnetError, describe_unforeseen
 from meshnet.openai import http_refusals
 from meshnet.openai.errors import RequestError
 from tracker_site.accounts.authentication import authenticate_key_async, bearer_secret
@@ -44,8 +44,9 @@ def endpoint(*methods: str) -> Callable[[Endpoint[Arguments]], View]:
                 return await function(request, await authenticate(request), *args, **kwargs)
             except MeshnetError as error:
                 return error_reply(error)
-            except Exception:
-                logger.exception("%s %s failed", request.method, request.path)
+            except Exception as error:  # noqa: BLE001 - logged, in fewer words
+                # By types and places alone: the words of an error may quote the request.
+                logger.error("%s %s failed: %s", request.method, request.path, describe_unforeseen(error))
                 return error_reply(MeshnetError("internal_error", "Internal error", "The site failed."))
 
         return view

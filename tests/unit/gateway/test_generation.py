@@ -270,14 +270,26 @@ async def test_a_stopping_site_ends_and_settles_what_runs() -> None:
     world.assert_clean()
 
 
+async def test_an_error_that_nobody_foresaw_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(Script(fail_at=2, failure=ValueError("a prompt's words")))
+    last = last_of(await world.run(chat()))
+    assert isinstance(last, Failed)
+    assert last.error.code == "internal_error"
+    assert "failed: ValueError\n" in caplog.text
+    assert "route_visit.py" in caplog.text  # where it came from
+    assert "a prompt's words" not in caplog.text
+    world.assert_clean()
+
+
 async def test_a_ledger_that_breaks_unexpectedly_refuses_and_frees_the_slot(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
-    world.ledger.place_error = RuntimeError("broken")
+    world.ledger.place_error = RuntimeError("broken words")
     with pytest.raises(MeshnetError) as caught:
         await world.start(chat())
     assert caught.value.code == "internal_error"
     await world.gateway.settled()
-    assert "ended with an error of ours" in caplog.text
+    assert "ended with an error of ours: RuntimeError\n" in caplog.text
+    assert "broken words" not in caplog.text
     assert not world.gateway._slots
     world.assert_clean()
 
