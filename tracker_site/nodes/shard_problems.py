@@ -7,6 +7,7 @@ compares contracts again when it is opened. Source: docs/wire.md, What must matc
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from django.utils import timezone
 
@@ -14,6 +15,14 @@ from tracker_site.nodes import notices
 from tracker_site.nodes.known_models import KnownModel, known_models
 from tracker_site.nodes.models import REASON_CHARACTERS, LoadedShard
 from tracker_site.nodes.notices import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class _Prevailing:
+    """The contract that most present nodes have: one shard of it, and at how many nodes it is."""
+
+    shard: LoadedShard
+    nodes: int
 
 
 def note_problems(artifact_digest: str) -> None:
@@ -28,7 +37,8 @@ def note_problems(artifact_digest: str) -> None:
     groups: defaultdict[str, list[LoadedShard]] = defaultdict(list)
     for shard in shards:
         groups[shard.contract_digest].append(shard)
-    prevailing = max(groups.values(), key=_weight)
+    most = max(groups.values(), key=_weight)
+    prevailing = _Prevailing(most[0], len({shard.node_id for shard in most}))
     for shard in shards:
         _set_problem(shard, _problem(shard, model, prevailing))
 
@@ -56,7 +66,7 @@ def _weight(shards: list[LoadedShard]) -> tuple[int, float]:
     return len({shard.node_id for shard in shards}), -shards[0].first_seen_at.timestamp()
 
 
-def _problem(shard: LoadedShard, model: KnownModel | None, prevailing: list[LoadedShard]) -> Notice:
+def _problem(shard: LoadedShard, model: KnownModel | None, prevailing: _Prevailing) -> Notice:
     if model is None:
         return notices.artifact_unknown(shard.artifact_digest)
     found, expected = (shard.n_layers, shard.vocab_size), (model.n_layers, model.vocab_size)
@@ -64,18 +74,16 @@ def _problem(shard: LoadedShard, model: KnownModel | None, prevailing: list[Load
         return notices.layers_differ(model.name, found, expected)
     if not model.is_listed:
         return notices.model_not_listed(model.name)
-    # Compared by its digest: this runs for every shard within the transaction of one report.
-    is_prevailing = shard.contract_digest == prevailing[0].contract_digest
+    is_prevailing = shard.contract_digest == prevailing.shard.contract_digest
     return Notice() if is_prevailing else _mismatch(shard, prevailing)
 
 
-def _mismatch(shard: LoadedShard, prevailing: list[LoadedShard]) -> Notice:
-    other = prevailing[0]
+def _mismatch(shard: LoadedShard, prevailing: _Prevailing) -> Notice:
+    other = prevailing.shard
     differing = []
     if shard.context_length != other.context_length:
         differing.append(f"context {shard.context_length}, theirs {other.context_length}")
-    others = len({one.node_id for one in prevailing})
-    return notices.contract_mismatch(shard.contract_digest, other.contract_digest, others, differing)
+    return notices.contract_mismatch(shard.contract_digest, other.contract_digest, prevailing.nodes, differing)
 
 
 def _set_problem(shard: LoadedShard, problem: Notice) -> None:
