@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from node_app.local_address import AgentAddress, remove_address, write_address
 from node_app.local_http import HEAD_LIMIT_BYTES, HttpError, authorise, parse_head, write_response
+from node_app.loopback import LOOPBACK
 from node_app.plan import condition
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ class LocalApi:
         self._connections = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=HEAD_LIMIT_BYTES)
+        self._server = await asyncio.start_server(self._serve, LOOPBACK, 0, limit=HEAD_LIMIT_BYTES)
         self._port = self._server.sockets[0].getsockname()[1]
-        write_address(self._state_dir, AgentAddress(f"http://127.0.0.1:{self._port}", self._token, os.getpid()))
+        write_address(self._state_dir, AgentAddress(f"http://{LOOPBACK}:{self._port}", self._token, os.getpid()))
         return self
 
     async def __aexit__(

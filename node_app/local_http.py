@@ -1,8 +1,8 @@
 """The little of HTTP/1.1 that the loopback status endpoint needs, without I/O.
 
 Invariants: pure; strict (one request a connection, no body, bounded head); a page in the volunteer's browser cannot
-use it: the Host must be this very endpoint (DNS rebinding), an Origin must be absent or this endpoint (cross-site
-requests), and the bearer token must match, compared in constant time.
+use it: Host and Origin must be this very endpoint's (`loopback.py`), and the bearer token must match, compared in
+constant time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import hmac
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
+
+from node_app.loopback import is_own_host, is_own_origin
 
 HEAD_LIMIT_BYTES: Final = 8192
 HEADERS_MAX: Final = 64
@@ -72,11 +74,10 @@ def authorise(request: Request, port: int, token: str) -> None:
     Raises:
         HttpError: anybody else.
     """
-    hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
-    if request.headers.get("host") not in hosts:
+    if not is_own_host(request.headers.get("host", ""), port):
         raise HttpError(HTTPStatus.FORBIDDEN, "not this host")
     origin = request.headers.get("origin")
-    if origin is not None and origin not in {f"http://{host}" for host in hosts}:
+    if origin is not None and not is_own_origin(origin, port):
         raise HttpError(HTTPStatus.FORBIDDEN, "not from other origins")
     given = request.headers.get("authorization", "")
     if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from node_app.local_v1.answering import Answering
 from node_app.local_v1.endpoints import Endpoints
 from node_app.local_v1.served_model import ServedModel
-from node_app.local_v1.server import LOOPBACK, LocalServer
+from node_app.local_v1.server import LocalServer
+from node_app.loopback import LOOPBACK
 
 if TYPE_CHECKING:
     import socket

@@ -13,6 +13,7 @@ import socket
 from typing import TYPE_CHECKING, Final, Self
 
 from node_app.local_v1.connection import ClientGoneError, HttpConnection
+from node_app.loopback import LOOPBACK
 from node_app.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOOPBACK: Final = "127.0.0.1"
 CONNECTIONS_MAX: Final = 32
 # Answers in progress get this long to say that the node ends.
 END_GRACE_S: Final = 1.0

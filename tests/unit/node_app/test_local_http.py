@@ -41,7 +41,7 @@ def request(**headers: str) -> Request:
     return Request("GET", "/status", headers)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:5000", "localhost:5000"])
+@pytest.mark.parametrize("host", ["127.0.0.1:5000", "localhost:5000", "LocalHost:5000"])
 @pytest.mark.parametrize("origin", [None, "http://127.0.0.1:5000", "http://localhost:5000"])
 def test_who_has_the_token_passes(host: str, origin: str | None) -> None:
     headers = {"host": host, "authorization": "Bearer tok"} | ({"origin": origin} if origin else {})
