@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from node_app.doctor.findings import Finding, failed
+from node_app.installing import installing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,7 +61,7 @@ def _run(check: Check) -> list[Finding]:
     try:
         return list(check.run())
     except ModuleNotFoundError as error:
-        return [failed(check.name, f"needs the Python module {error.name}", "pip install 'meshnet[node]'")]
+        return [failed(check.name, f"needs the Python module {error.name}", installing("node"))]
     except Exception as error:  # noqa: BLE001 - the root of the check: told, and the others go on
         # Only the type: a message may hold what nobody vetted.
         return [failed(check.name, f"could not be checked: {type(error).__name__}", "report this as a fault")]

@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import MeshnetError
+from node_app.installing import installing
 from node_app.state_directory import choose_state_dir
 from node_app.state_files import prepare_directory
 
@@ -42,7 +43,7 @@ def main() -> int:
         return EXIT_FAILED
     except ImportError as error:
         # Either PySide6 is not installed, or a library of the system that Qt needs is not.
-        sys.stderr.write(f"meshnet-tray: Qt cannot be loaded ({error}); pip install 'meshnet[tray]'\n")
+        sys.stderr.write(f"meshnet-tray: Qt cannot be loaded ({error}); {installing('tray')}\n")
         return EXIT_WRONG
 
 

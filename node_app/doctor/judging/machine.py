@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from node_app.doctor.findings import Finding, failed, ok, warning
+from node_app.installing import installing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,10 +36,10 @@ NODE_MODULES: Final = (
 )
 # Of the others: what is not to be had without them, and what helps where it is wanted.
 OPTIONAL_MODULES: Final = {
-    "PySide6.QtWidgets": ("meshnet-tray does not run", "where wanted: pip install 'meshnet[tray]'"),
+    "PySide6.QtWidgets": ("meshnet-tray does not run", f"where wanted, {installing('tray')}"),
     "llama_cpp": (
         "this node cannot answer prompts by itself",
-        "where wanted: pip install 'meshnet[llama]', and LLAMA_CPP_LIB_PATH names the folder of libllama",
+        f"where wanted, {installing('llama')}; LLAMA_CPP_LIB_PATH names the folder of libllama",
     ),
 }
 
@@ -60,7 +61,7 @@ def judge_modules(problems: Mapping[str, str]) -> Iterator[Finding]:
     lacking = [name for name in NODE_MODULES if name in problems]
     if lacking:
         first = f"{lacking[0]}: {problems[lacking[0]]}"
-        yield failed("packages", f"{', '.join(lacking)} cannot be imported ({first})", "pip install 'meshnet[node]'")
+        yield failed("packages", f"{', '.join(lacking)} cannot be imported ({first})", installing("node"))
     else:
         yield ok("packages", f"all {len(NODE_MODULES)} of a node can be imported")
     for name, (consequence, advice) in OPTIONAL_MODULES.items():

@@ -40,7 +40,7 @@ def test_a_missing_package_of_the_node_fails(name: str) -> None:
     (finding,) = judge_modules({name: "No module named x"})
     assert finding.verdict is Verdict.FAILED
     assert name in finding.summary
-    assert "meshnet[node]" in finding.advice
+    assert "pip install -e '.[node]'" in finding.advice
 
 
 @pytest.mark.parametrize("name", OPTIONAL_MODULES)
@@ -48,7 +48,7 @@ def test_a_missing_package_of_another_extra_only_warns(name: str) -> None:
     good, finding = judge_modules({name: "libEGL.so.1: cannot open"})
     assert (good.verdict, finding.verdict) == (Verdict.OK, Verdict.WARNING)
     assert "libEGL.so.1" in finding.summary
-    assert "pip install 'meshnet[" in finding.advice
+    assert "pip install -e '.[" in finding.advice
 
 
 @pytest.mark.parametrize(
