@@ -17,6 +17,7 @@ from meshnet.errors import MeshnetError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tracker_site.ops.backpressure import BackpressureServer
     from tracker_site.ops.relay_process import RelayProcess
 
 logger = logging.getLogger(__name__)
@@ -87,31 +88,19 @@ def run_site(
     """
     from daphne.server import defer, reactor  # noqa: PLC0415 - installs Twisted's reactor
 
-    from tracker_site.gateway.backpressure import BackpressureServer  # noqa: PLC0415 - imports Daphne
-    from tracker_site.gateway.composition import composition  # noqa: PLC0415 - needs the settings
+    from tracker_site.ops.backpressure import BackpressureServer  # noqa: PLC0415 - imports Daphne
 
     server = BackpressureServer(application, endpoints=[_endpoint(listening)], **DAPHNE_OPTIONS)
     failures: list[MeshnetError] = []
     tasks: list[asyncio.Future[None]] = []
 
-    async def start() -> None:
-        try:
-            if relay is not None:
-                await relay.start()
-        except MeshnetError as error:
-            failures.append(error)
-            server.stop()
-            return
-        announce()
-        try:
-            await composition.gateway().warm_up()
-        except Exception:
-            logger.exception("the site could not be warmed up; the first requests take longer")
+    def started() -> None:
+        tasks.append(asyncio.ensure_future(_start_up(server, relay, announce, failures)))
 
     def stopped() -> object:
         return defer.Deferred.fromFuture(asyncio.ensure_future(_shut_down(server, relay, tasks)))
 
-    reactor.callWhenRunning(lambda: tasks.append(asyncio.ensure_future(start())))
+    reactor.callWhenRunning(started)
     reactor.addSystemEventTrigger("before", "shutdown", stopped)
     server.run()
     if not server.listening_addresses:
@@ -130,7 +119,27 @@ def _endpoint(listening: socket.socket) -> str:
     return f"tcp6:port={port}:interface={escaped}"
 
 
-async def _shut_down(server: object, relay: RelayProcess | None, tasks: list[asyncio.Future[None]]) -> None:
+async def _start_up(
+    server: BackpressureServer, relay: RelayProcess | None, announce: Callable[[], None], failures: list[MeshnetError]
+) -> None:
+    """Start the relay, announce the site and warm it up; without its relay the server stops, and `failures` says why."""
+    from tracker_site.gateway.composition import composition  # noqa: PLC0415 - needs the settings
+
+    try:
+        if relay is not None:
+            await relay.start()
+    except MeshnetError as error:
+        failures.append(error)
+        server.stop()
+        return
+    announce()
+    try:
+        await composition.gateway().warm_up()
+    except Exception:
+        logger.exception("the site could not be warmed up; the first requests take longer")
+
+
+async def _shut_down(server: BackpressureServer, relay: RelayProcess | None, tasks: list[asyncio.Future[None]]) -> None:
     from tracker_site.gateway.composition import composition  # noqa: PLC0415 - needs the settings
 
     await composition.stop(SETTLE_TIMEOUT_S)  # clients are told while their connections stand

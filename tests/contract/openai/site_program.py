@@ -125,8 +125,8 @@ def main() -> None:
     keys = _fill_database()
 
     from tracker_site.config.asgi import application
-    from tracker_site.gateway.backpressure import BackpressureServer
     from tracker_site.gateway.composition import composition
+    from tracker_site.ops.backpressure import BackpressureServer
 
     composition.use_routes(ScriptedRoutes)
     host, port = listening.getsockname()[:2]

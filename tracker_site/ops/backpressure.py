@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from daphne.server import Server
 
-from tracker_site.gateway.body_limit import LimitedFactory
+from tracker_site.ops.body_limit import LimitedFactory
 
 if TYPE_CHECKING:
     from daphne.http_protocol import HTTPFactory, WebRequest
