@@ -122,7 +122,7 @@ def _endpoint(listening: socket.socket) -> str:
 async def _start_up(
     server: BackpressureServer, relay: RelayProcess | None, announce: Callable[[], None], failures: list[MeshnetError]
 ) -> None:
-    """Start the relay, announce the site and warm it up; without its relay the server stops, and `failures` says why."""
+    """Start the relay, announce the site, warm it up; without its relay the server stops, and `failures` says why."""
     from tracker_site.gateway.composition import composition  # noqa: PLC0415 - needs the settings
 
     try:
