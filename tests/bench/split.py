@@ -94,8 +94,8 @@ def subjects(progress: BenchProgress) -> list[Subject]:
     shape = Shape()
     generated = BenchModel(path, shape.layers, tuple(range(1, 13)))
     return [
-        Subject("demo", DEMO, DEMO_WIDTH, tokens=96, run_s=1.3, budget_s=120.0),
-        Subject("generated_1b", generated, shape.width, tokens=24, run_s=1.8, budget_s=240.0),
+        Subject("demo", DEMO, DEMO_WIDTH, tokens=192, run_s=2.0, budget_s=120.0),
+        Subject("generated_1b", generated, shape.width, tokens=64, run_s=1.8, budget_s=180.0),
     ]
 
 
