@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.errors import RouteError
-from meshnet.failure_codes import STAGE_LOSSES, TITLES, FailureCode
+from meshnet.failure_codes import STAGE_LOSSES, FailureCode, title_of
 from meshnet.frame import (
     Ack,
     EdgeMessage,
@@ -24,7 +24,7 @@ from meshnet.frame import (
 )
 from meshnet.generation.progress import PrefillAdvanced
 from meshnet.generation.prompt_feed import PromptFeed
-from meshnet.generation.token_book import TokenBook
+from meshnet.generation.token_book import TokenBook, token_terms
 from meshnet.ids import Address, Edge
 from node_app.local_sessions.terms import STAGE
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 PROMPT_EDGE: Final = Edge(GATEWAY_STAGE, STAGE)
 TOKEN_EDGE: Final = Edge(STAGE, GATEWAY_STAGE)
-_TITLES: Final[dict[str, str]] = {code.value: title for code, title in TITLES.items()}
 
 
 class LocalRouteError(RouteError):
@@ -43,7 +42,7 @@ class LocalRouteError(RouteError):
 
     def __init__(self, code: str, message: str) -> None:
         told = FailureCode.STAGE_LOST if code in STAGE_LOSSES else code
-        super().__init__(told, _TITLES.get(told, "Worker failed"), message)
+        super().__init__(told, title_of(told, "Worker failed"), message)
         self.stage = STAGE
 
 
@@ -53,7 +52,7 @@ class LocalMachine:
     def __init__(self, terms: LocalTerms, context_length: int, now_s: float) -> None:
         self._terms = terms
         self._feed = PromptFeed(terms.key, terms.request.prompt_tokens, round(terms.step_s * 1000))
-        self._tokens = TokenBook(terms.token_terms(context_length), terms.deadlines.ack_delay_s)
+        self._tokens = TokenBook(token_terms(terms.request, context_length), terms.deadlines.ack_delay_s)
         self._prefill_done = 0
         self._events: list[RouteEvent] = []
         self._messages: list[Frame | EdgeMessage] = []

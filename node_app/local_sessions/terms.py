@@ -13,7 +13,6 @@ from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, TOKEN_ACK_WIN
 from meshnet.generation.deadlines import GenerationDeadlines
 from meshnet.generation.prompt_feed import CHUNK_ROWS, PREFILL_WINDOW_FRAMES
 from meshnet.generation.sampling_message import sampling_message
-from meshnet.token_window import GenerationTerms
 from meshnet.v1 import session_pb2
 
 if TYPE_CHECKING:
@@ -76,18 +75,6 @@ class LocalTerms:
         """The longest that one step may take."""
         chunk_ms = self.shard.prefill_ms_per_row * self.request.chunk_rows
         return self.deadlines.step_limit_s(max(chunk_ms, self.shard.decode_ms))
-
-    def token_terms(self, context_length: int) -> GenerationTerms:
-        """What its tokens are checked against; `context_length` is that of the opened session."""
-        request = self.request
-        return GenerationTerms(
-            prompt_tokens=len(request.prompt_tokens),
-            max_tokens=request.max_tokens,
-            end_tokens=frozenset(request.end_tokens),
-            vocab_size=request.vocabulary_size,
-            context_length=context_length,
-            token_window=TOKEN_ACK_WINDOW,
-        )
 
     def session_spec(self) -> session_pb2.SessionSpec:
         """What the worker is asked to open."""

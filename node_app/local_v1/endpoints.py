@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Larger bodies are parsed in a thread, so that they do not hold up streams.
-PARSE_INLINE_BYTES: Final = 64 * 1024
 MODELS: Final = "/v1/models"
 READING: Final = ("GET", "HEAD")
 WRITING: Final = ("POST",)
@@ -111,7 +109,9 @@ async def _read_spec(
     if content_type.strip().lower() != http_refusals.JSON_TYPE:
         raise http_refusals.not_json()
     body = await connection.read_body(head)
-    return parse(body) if len(body) <= PARSE_INLINE_BYTES else await run_blocking(lambda: parse(body), "parse")
+    if len(body) <= http_refusals.PARSE_INLINE_BYTES:
+        return parse(body)
+    return await run_blocking(lambda: parse(body), "parse")
 
 
 async def _answer(connection: HttpConnection, answer: ResponsePart) -> None:

@@ -17,7 +17,7 @@ from meshnet.generation.answer_text import AnswerText
 from meshnet.generation.progress import PrefillAdvanced, TokenReceived
 from meshnet.generation.telemetry_pulse import TelemetryPulse
 from meshnet.openai.events import Failed, Finished, TelemetryUpdate, Usage
-from meshnet.openai.telemetry import Failure, Phase
+from meshnet.openai.telemetry import Phase
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -112,9 +112,7 @@ class LocalGeneration:
         return TelemetryUpdate(self._board.snapshot(now_s))
 
     def _failed(self, error: MeshnetError) -> Failed:
-        stage = getattr(error, "stage", None)
-        failure = Failure(code=error.code, stage=stage if isinstance(stage, int) else None, message=error.message)
-        self._board.fail(failure, self._clock_s())
+        self._board.fail(error, self._clock_s())
         return Failed(error, self.usage, self._board.snapshot(self._clock_s()))
 
 

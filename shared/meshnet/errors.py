@@ -16,7 +16,10 @@ class MeshnetError(Exception):
         code: stable snake_case identifier, safe to show and to compare.
         title: a few words for a heading.
         message: one or two sentences that say what happened and what to do; never prompts, keys or activations.
+        stage: index of the route's stage at fault; None where no stage is.
     """
+
+    stage: int | None = None
 
     def __init__(self, code: str, title: str, message: str) -> None:
         super().__init__(code, title, message)

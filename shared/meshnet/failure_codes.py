@@ -85,3 +85,9 @@ TITLES: Final[dict[FailureCode, str]] = {
     FailureCode.ENGINE_FAILED: "Engine failed",
     FailureCode.CANCELLED: "Cancelled",
 }
+_TITLES_BY_WORD: Final[dict[str, str]] = {code.value: title for code, title in TITLES.items()}
+
+
+def title_of(code: str, otherwise: str) -> str:
+    """Return the heading of a code that came as a plain string; `otherwise` where it is none of ours."""
+    return _TITLES_BY_WORD.get(code, otherwise)

@@ -15,7 +15,7 @@ from meshnet.errors import MeshnetError, RouteError, describe_unforeseen
 from meshnet.generation.telemetry_board import TelemetryBoard
 from meshnet.generation.telemetry_pulse import TelemetryPulse
 from meshnet.openai.events import Failed, Finished, FinishReason, TelemetryUpdate, Usage
-from meshnet.openai.telemetry import Failure, Phase, Telemetry
+from meshnet.openai.telemetry import Phase, Telemetry
 from tracker_site.gateway.hold import Hold
 from tracker_site.gateway.outlet import Outlet
 from tracker_site.gateway.records import Record
@@ -204,9 +204,7 @@ class Generation:
         self._visit.acknowledge(tokens)
 
     def _failed(self, error: MeshnetError) -> Failed:
-        stage = getattr(error, "stage", None)
-        failure = Failure(code=error.code, stage=stage if isinstance(stage, int) else None, message=error.message)
-        self._board.fail(failure, self._parts.clock_s())
+        self._board.fail(error, self._parts.clock_s())
         self._reader.flush()
         return Failed(error, self.usage, self.snapshot())
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from meshnet.constants import TOKEN_ACK_WINDOW
+from meshnet.generation.deadlines import TOKENISE_TIMEOUT_S
 from meshnet.generation.fitting import CHAT_TOKENS_DEFAULT
 
 
@@ -31,7 +32,7 @@ class Limits:
         queued_tokens: delivered by the tail and not yet taken by the client; more breaks the token window.
     """
 
-    tokenise_s: float = 15.0
+    tokenise_s: float = TOKENISE_TIMEOUT_S
     hold_s: float = 10.0
     routing_s: float = 30.0
     prefill_stall_s: float = 90.0

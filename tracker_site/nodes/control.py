@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import RouteError
-from meshnet.failure_codes import TITLES, FailureCode
+from meshnet.failure_codes import FailureCode, title_of
 from meshnet.ids import SessionKey
 from meshnet.v1 import control_pb2
 from tracker_site import database
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
     from tracker_site.nodes.refusals import ControlRefusalCode
 
-FAILURE_CODES: Final = frozenset(code.value for code in FailureCode)
 # The node's own deadline passes first, so that the answer normally says why.
 ANSWER_MARGIN_S: Final = 0.25
 
@@ -47,8 +46,7 @@ class StageError(RouteError):
     """
 
     def __init__(self, code: str, message: str, node_id: str, stage: int) -> None:
-        title = TITLES[FailureCode(code)] if code in FAILURE_CODES else "Stage refused"
-        super().__init__(code, title, message)
+        super().__init__(code, title_of(code, "Stage refused"), message)
         self.node_id = node_id
         self.stage = stage
 

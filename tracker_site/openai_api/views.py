@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from meshnet.openai.errors import RequestError
+from meshnet.openai.http_refusals import PARSE_INLINE_BYTES
 from meshnet.openai.objects import ModelList, ModelObject
 from meshnet.openai.parsing import parse_chat_request, parse_completion_request
 from tracker_site.gateway.answering import answer
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
     from meshnet.openai.specification import GenerationSpec
     from tracker_site.gateway.ports import Caller, ServedModel
-
-# Larger bodies are parsed in a thread, so that they do not hold up other streams.
-PARSE_INLINE_BYTES: Final = 64 * 1024
 
 
 @endpoint("POST")

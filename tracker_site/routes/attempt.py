@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meshnet.constants import GATEWAY_STAGE, TOKEN_ACK_WINDOW
+from meshnet.constants import GATEWAY_STAGE
 from meshnet.failure_codes import FailureCode
 from meshnet.frame import Ack, EdgeMessage, MessageError, PrefillProgress, TokenEvent
 from meshnet.generation.progress import PrefillAdvanced
 from meshnet.generation.prompt_feed import PromptFeed
-from meshnet.generation.token_book import TokenBook
+from meshnet.generation.token_book import TokenBook, token_terms
 from meshnet.ids import Address, Edge
-from meshnet.token_window import GenerationTerms
 from tracker_site.routes.contract_check import check_seams, check_stage
 from tracker_site.routes.stage_book import StageBook
 
@@ -59,18 +58,8 @@ class Attempt:
         if len(self._contracts) == self.terms.n_stages:
             contracts = [self._contracts[one] for one in range(self.terms.n_stages)]
             check_seams(self.terms, contracts)
-            self.tokens = TokenBook(self._token_terms(contracts[-1].context_length), self.terms.deadlines.ack_delay_s)
-
-    def _token_terms(self, context_length: int) -> GenerationTerms:
-        request = self.terms.request
-        return GenerationTerms(
-            prompt_tokens=len(request.prompt_tokens),
-            max_tokens=request.max_tokens,
-            end_tokens=frozenset(request.end_tokens),
-            vocab_size=request.vocabulary_size,
-            context_length=context_length,
-            token_window=TOKEN_ACK_WINDOW,
-        )
+            terms = token_terms(self.terms.request, contracts[-1].context_length)
+            self.tokens = TokenBook(terms, self.terms.deadlines.ack_delay_s)
 
     def chunks(self) -> list[Frame]:
         """Prompt rows that may leave now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from meshnet.failure_codes import STAGE_LOSSES, TITLES, FailureCode
+from meshnet.failure_codes import STAGE_LOSSES, FailureCode, title_of
 from meshnet.frame import Ack, PrefillProgress, SessionGone, StageFailure, TokenEvent
 from tracker_site.routes import machine_io as io
 from tracker_site.routes.request import RouteFailedError
@@ -38,9 +38,6 @@ _BODIES: Final[dict[type, Happening]] = {
 }
 
 
-_TITLES: Final[dict[str, str]] = {code.value: title for code, title in TITLES.items()}
-
-
 @dataclass(frozen=True, slots=True)
 class Trouble:
     """Why a route cannot go on; `stage` is at fault, where one is."""
@@ -51,7 +48,7 @@ class Trouble:
 
     def to_error(self) -> RouteFailedError:
         """As the reader gets it."""
-        return RouteFailedError(self.code, _TITLES.get(self.code, "Route failed"), self.message, self.stage)
+        return RouteFailedError(self.code, title_of(self.code, "Route failed"), self.message, self.stage)
 
 
 def happening_of(given: RouteInput) -> Happening:

@@ -56,11 +56,7 @@ class RouteStage:
 
 
 class RouteFailedError(RouteError):
-    """A route failed or could not be opened.
-
-    Attributes:
-        stage: the one at fault, or None where no stage is.
-    """
+    """A route failed or could not be opened; `stage` is the one at fault, or None where no stage is."""
 
     def __init__(self, code: str, title: str, message: str, stage: int | None = None) -> None:
         super().__init__(code, title, message)

@@ -1,4 +1,4 @@
-"""How long a running generation may be silent.
+"""How long a generation may take to begin and, once it runs, be silent.
 
 Invariants: pure; every wait of a running route ends by one of these. A stage's own step deadline passes before that of
 whoever reads it, so that the stage that knows who is at fault speaks first. Source: docs/wire.md, Credits and Time.
@@ -13,6 +13,9 @@ from meshnet.constants import GATEWAY_GRACE_S
 
 # A node's measurement was taken alone; under load and on a warm machine a step takes several times as long.
 _PATIENCE: Final = 10.0
+
+# Loading the vocabulary at first, rendering and tokenising, waiting for a turn included.
+TOKENISE_TIMEOUT_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from meshnet.openai.telemetry import Failure, Phase, Residence, StageHealth, Sta
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from meshnet.errors import MeshnetError
+
 RATE_WINDOW_S: Final = 2.0
 # Over shorter times the figure would be noise: tokens may arrive in bursts.
 RATE_SPAN_MIN_S: Final = 0.2
@@ -149,11 +151,11 @@ class TelemetryBoard:
                 self._stages[stage].seen_s = now_s
             self.version += 1
 
-    def fail(self, failure: Failure, now_s: float) -> None:
+    def fail(self, error: MeshnetError, now_s: float) -> None:
         """The generation failed; the stage at fault, if any, is lost."""
-        self._failure = failure
-        if failure.stage is not None:
-            self.set_health(failure.stage, StageState.LOST, now_s)
+        self._failure = Failure(code=error.code, stage=error.stage, message=error.message)
+        if error.stage is not None:
+            self.set_health(error.stage, StageState.LOST, now_s)
         self.enter(Phase.FAILED, now_s)
 
     def snapshot(self, now_s: float) -> Telemetry:

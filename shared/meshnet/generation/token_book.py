@@ -7,7 +7,7 @@ has not taken, and never later than the delay after it took it. Source: docs/wir
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from meshnet.constants import TOKEN_ACK_WINDOW
 from meshnet.failure_codes import FailureCode
@@ -16,15 +16,48 @@ from meshnet.frame import FinishReason as WireFinish
 from meshnet.generation.progress import TokenReceived
 from meshnet.openai.events import FinishReason
 from meshnet.openai.telemetry import Residence
-from meshnet.token_window import TokenReceiver
+from meshnet.token_window import GenerationTerms, TokenReceiver
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sized
+
     from meshnet.frame import TokenEvent
-    from meshnet.token_window import GenerationTerms
 
 # One acknowledgement for a quarter of the window: few messages, and the tail never waits for one that is on its way.
 _ACK_EVERY: Final = TOKEN_ACK_WINDOW // 4
 _FINISHES: Final = {WireFinish.STOP: FinishReason.STOP, WireFinish.LENGTH: FinishReason.LENGTH}
+
+
+class AskedGeneration(Protocol):
+    """What a request says of its tokens."""
+
+    @property
+    def prompt_tokens(self) -> Sized:
+        """Ids of the whole prompt."""
+
+    @property
+    def max_tokens(self) -> int:
+        """Generated at most."""
+
+    @property
+    def end_tokens(self) -> Collection[int]:
+        """Ids that end the generation."""
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Ids are below this."""
+
+
+def token_terms(asked: AskedGeneration, context_length: int) -> GenerationTerms:
+    """What the tokens of a generation are checked against; `context_length` is that of the opened tail."""
+    return GenerationTerms(
+        prompt_tokens=len(asked.prompt_tokens),
+        max_tokens=asked.max_tokens,
+        end_tokens=frozenset(asked.end_tokens),
+        vocab_size=asked.vocabulary_size,
+        context_length=context_length,
+        token_window=TOKEN_ACK_WINDOW,
+    )
 
 
 class TokenBook:

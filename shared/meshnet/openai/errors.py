@@ -15,6 +15,8 @@ from meshnet.errors import ArtifactError, LedgerError, MeshnetError, ProtocolErr
 
 INVALID_REQUEST: Final = "invalid_request_error"
 SERVER_ERROR: Final = "server_error"
+# With status 429: clients wait and try again by themselves.
+RATE_LIMITED: Final = "requests"
 
 
 class RequestError(MeshnetError):
@@ -93,16 +95,16 @@ STATUS_BY_CLASS: Final[tuple[tuple[type[MeshnetError], int], ...]] = (
 
 def describe_error(error: MeshnetError) -> ErrorReply:
     """Translate an error of ours into the reply that a client gets."""
-    stage = getattr(error, "stage", None)
+    status, error_type = _status_and_type(error)
     return ErrorReply(
-        status=_status_and_type(error)[0],
+        status=status,
         body=ErrorBody(
             error=ErrorObject(
                 message=error.message,
-                type=_status_and_type(error)[1],
+                type=error_type,
                 param=error.param if isinstance(error, RequestError) else None,
                 code=error.code,
-                stage=stage if isinstance(stage, int) else None,
+                stage=error.stage,
             )
         ),
     )

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Twice the prompt's own limit: JSON may escape every other character.
 BODY_MAX_BYTES: Final = 4 * 1024 * 1024
+# Larger bodies are parsed in a thread, so that they do not hold up streams.
+PARSE_INLINE_BYTES: Final = 64 * 1024
 JSON_TYPE: Final = "application/json"
 _PATH_SHOWN_MAX: Final = 200  # characters
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meshnet.errors import RouteError
 from meshnet.generation.telemetry_board import TelemetryBoard
 from meshnet.generation.telemetry_pulse import TelemetryPulse
 from meshnet.openai.telemetry import Failure, Phase, Residence, StageState
@@ -79,10 +80,20 @@ def test_stages_show_layers_residence_and_health() -> None:
 
 def test_a_failure_names_its_stage() -> None:
     made = board()
-    made.fail(Failure(code="stage_lost", stage=1, message="m"), 101.0)
+    error = RouteError("stage_lost", "Stage lost", "m")
+    error.stage = 1
+    made.fail(error, 101.0)
     shown = made.snapshot(101.0)
     assert (shown.phase, shown.route_health[1].state) == (Phase.FAILED, StageState.LOST)
-    assert shown.failure is not None
+    assert shown.failure == Failure(code="stage_lost", stage=1, message="m")
+
+
+def test_a_failure_of_no_stage_leaves_all_in_health() -> None:
+    made = board()
+    made.fail(RouteError("no_route", "No route", "m"), 101.0)
+    shown = made.snapshot(101.0)
+    assert shown.failure == Failure(code="no_route", stage=None, message="m")
+    assert [health.state for health in shown.route_health] == [StageState.OK, StageState.OK]
 
 
 def test_a_reader_sees_phases_at_once_changes_soon_and_silence_often() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
 from meshnet.constants import TOKEN_ACK_WINDOW
 from meshnet.frame import Ack, FinishReason, MessageError, TokenEvent, TokenLogprob
-from meshnet.generation.token_book import TokenBook
+from meshnet.generation.token_book import TokenBook, token_terms
 from meshnet.token_window import GenerationTerms
 
 END_TOKEN = 7
@@ -30,6 +30,20 @@ def a_book(tokens: int = 0, **changes: object) -> TokenBook:
     for index in range(tokens):
         assert book.receive(an_event(index)) is not None
     return book
+
+
+@dataclass(frozen=True)
+class Asked:
+    prompt_tokens: tuple[int, ...] = (1, 2, 3)
+    max_tokens: int = 4
+    end_tokens: tuple[int, ...] = (7, 8, 7)
+    vocabulary_size: int = 50
+
+
+def test_the_terms_are_the_requests_with_the_tails_context_and_the_protocols_window() -> None:
+    assert token_terms(Asked(), 512) == GenerationTerms(
+        prompt_tokens=3, max_tokens=4, end_tokens={7, 8}, vocab_size=50, context_length=512, token_window=32
+    )
 
 
 @pytest.mark.parametrize(
