@@ -17,7 +17,6 @@ from meshnet.constants import SESSION_ID_BYTES
 from meshnet.errors import WorkerError
 from meshnet.failure_codes import TITLES, FailureCode
 from meshnet.ids import SessionKey
-from meshnet.openai.errors import RequestError
 from node_app.local_sessions.machine import LocalRouteError
 from node_app.local_sessions.session import LocalSession
 from node_app.local_sessions.terms import QUEUE_BYTES, LocalTerms
@@ -36,7 +35,8 @@ OPEN_TIMEOUT_S: Final = 5.0
 PLACE_WAIT_S: Final = 5.0
 PLACE_POLL_S: Final = 0.05
 WAITING_MAX: Final = 16
-_FULL: Final = frozenset({FailureCode.KV_EXHAUSTED, FailureCode.TOO_MANY_SESSIONS})
+# Codes of a refusal that says: no place now.
+FULL_CODES: Final = frozenset({FailureCode.KV_EXHAUSTED, FailureCode.TOO_MANY_SESSIONS})
 
 
 class LocalHost(Protocol):
@@ -78,14 +78,13 @@ class LocalSessions:
         """Open a session, waiting for a place for a moment; its prompt is on its way when this returns.
 
         Raises:
-            RequestError: 429; the worker had no place for it in time.
-            StageRefusedError: the worker does not take it.
+            StageRefusedError: the worker does not take it, or had no place for it in time (`FULL_CODES`).
             WorkerError: the worker failed.
             LocalRouteError: it opened something else than was asked for.
         """
         if self._waiting >= WAITING_MAX:
             raise _busy(FailureCode.TOO_MANY_SESSIONS)
-        last_code: list[str] = []
+        last_code: str = FailureCode.TOO_MANY_SESSIONS
         self._waiting += 1
         try:
             async with asyncio.timeout(PLACE_WAIT_S), self._turn:
@@ -93,12 +92,12 @@ class LocalSessions:
                     try:
                         return await self._open(request, shard)
                     except StageRefusedError as error:
-                        if error.code not in _FULL:
+                        if error.code not in FULL_CODES:
                             raise
-                        last_code[:] = [error.code]
+                        last_code = error.code
                     await asyncio.sleep(PLACE_POLL_S)  # the site's sessions end without telling
         except TimeoutError:
-            raise _busy(last_code[0] if last_code else FailureCode.TOO_MANY_SESSIONS) from None
+            raise _busy(last_code) from None
         finally:
             self._waiting -= 1
 
@@ -177,7 +176,7 @@ async def _close(worker: WorkerClient, key: SessionKey, reason: str) -> None:
         logger.info("%s: not closed on the worker: %s", key, error.message)
 
 
-def _busy(code: str) -> RequestError:
+def _busy(code: str) -> StageRefusedError:
     title = TITLES[FailureCode(code)]
     message = f"This machine is busy ({title.lower()}); try again when one of its sessions has ended."
-    return RequestError(code, message, status=429, error_type="requests")
+    return StageRefusedError(code, message)

@@ -14,17 +14,20 @@ import time
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from meshnet.generation.deadlines import TOKENISE_TIMEOUT_S
 from meshnet.generation.fitting import fit_request
 from meshnet.generation.telemetry_board import TelemetryBoard
-from meshnet.openai.errors import SERVER_ERROR, RequestError
+from meshnet.openai.errors import RATE_LIMITED, SERVER_ERROR, RequestError
 from meshnet.openai.events import Failed, Finished, TextDelta
 from meshnet.openai.http_refusals import JSON_TYPE, unknown_model
 from meshnet.openai.response_writer import ID_PREFIXES, Heading, ResponseWriter
 from meshnet.openai.server_sent_events import CONTENT_TYPE
 from meshnet.openai.stream_writer import StreamWriter
 from meshnet.openai.telemetry import Phase
+from node_app.local_sessions.keeper import FULL_CODES
 from node_app.local_sessions.terms import LocalRequest
 from node_app.local_v1.generation import LocalGeneration, OwnStage
+from node_app.refusal import StageRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,13 +37,13 @@ if TYPE_CHECKING:
     from meshnet.openai.specification import GenerationSpec
     from meshnet.vocab import Vocabulary
     from node_app.local_sessions.keeper import LocalSessions
+    from node_app.local_sessions.session import LocalSession
+    from node_app.local_sessions.terms import LocalShard
     from node_app.local_v1.connection import HttpConnection
     from node_app.local_v1.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
 
-# Loading the vocabulary at first, rendering and tokenising, waiting for a turn included.
-TOKENISE_TIMEOUT_S: Final = 15.0
 STREAM_HEADERS: Final = [("Content-Type", CONTENT_TYPE), ("Cache-Control", "no-cache")]
 
 
@@ -86,13 +89,21 @@ class Answering:
         vocabulary, fitted = await self._fit(spec, shard.contract.context_length)
         board.set_prompt(len(fitted.prompt_tokens))
         board.enter(Phase.ROUTING, clock_s())
-        session = await self._sessions.open(_request(fitted, vocabulary), shard)
+        session = await self._open(_request(fitted, vocabulary), shard)
         try:
             board.set_stages([OwnStage(self._node_name, 0, shard.contract.n_layers)], clock_s())
             board.enter(Phase.PREFILL, clock_s())
             yield LocalGeneration(spec, fitted, vocabulary, session, board)
         finally:
             await session.close("over")
+
+    async def _open(self, request: LocalRequest, shard: LocalShard) -> LocalSession:
+        try:
+            return await self._sessions.open(request, shard)
+        except StageRefusedError as error:
+            if error.code not in FULL_CODES:
+                raise
+            raise RequestError(error.code, error.message, status=429, error_type=RATE_LIMITED) from error
 
     async def _fit(self, spec: GenerationSpec, context_length: int) -> tuple[Vocabulary, FittedRequest]:
         try:

@@ -10,7 +10,6 @@ import pytest
 
 from meshnet.errors import MeshnetError, WorkerError
 from meshnet.ids import SessionKey
-from meshnet.openai.errors import RequestError
 from meshnet.v1 import session_pb2
 from node_app.local_sessions import keeper as keeping
 from node_app.local_sessions.keeper import LocalSessions
@@ -89,8 +88,8 @@ async def test_whoever_finds_no_place_in_time_is_told(host: Host, monkeypatch: p
     )
     assert len(answers) == keeping.WAITING_MAX + 1
     for answer in answers:
-        assert isinstance(answer, RequestError)
-        assert (answer.status, answer.code) == (429, "too_many_sessions")
+        assert isinstance(answer, StageRefusedError)
+        assert answer.code == "too_many_sessions"
     assert sessions.opening() == frozenset()
     assert worker_of(host).closed == []
 

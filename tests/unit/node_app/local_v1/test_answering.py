@@ -11,6 +11,7 @@ import pytest
 
 from meshnet.errors import MeshnetError
 from meshnet.generation.progress import TokenReceived
+from meshnet.openai.errors import describe_error
 from meshnet.openai.events import FinishReason
 from meshnet.openai.parsing import parse_chat_request
 from node_app.local_sessions.machine import LocalRouteError
@@ -18,6 +19,7 @@ from node_app.local_v1 import answering
 from node_app.local_v1.answering import Answering
 from node_app.local_v1.connection import ClientGoneError
 from node_app.local_v1.served_model import ServedModel
+from node_app.refusal import StageRefusedError
 from node_app.state import WorkerPhase
 from tests.unit.node_app.local_v1.stand_ins import Recited, a_model, an_agent
 
@@ -44,9 +46,12 @@ class Sessions:
 
     session: Recited = field(default_factory=an_answer)
     requests: list[LocalRequest] = field(default_factory=list)
+    refusal: StageRefusedError | None = None
 
     async def open(self, request: LocalRequest, shard: LocalShard) -> LocalSession:
         self.requests.append(request)
+        if self.refusal is not None:
+            raise self.refusal
         return self.session.session
 
 
@@ -136,6 +141,23 @@ async def test_tokenising_that_takes_too_long_is_given_up(monkeypatch: pytest.Mo
     monkeypatch.setattr(ServedModel, "tokenise", for_ever)
     with pytest.raises(MeshnetError, match="node_busy"):
         await answer(a_spec(), Sessions(), Connection())
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "error_type"),
+    [
+        ("too_many_sessions", 429, "requests"),
+        ("kv_exhausted", 429, "requests"),
+        ("not_ready", 503, "server_error"),
+    ],
+)
+async def test_a_worker_without_a_place_is_told_as_clients_know_it(code: str, status: int, error_type: str) -> None:
+    connection = Connection()
+    with pytest.raises(MeshnetError) as caught:
+        await answer(a_spec(), Sessions(refusal=StageRefusedError(code, "no")), connection)
+    reply = describe_error(caught.value)
+    assert (reply.status, reply.body.error.type, reply.body.error.code) == (status, error_type, code)
+    assert connection.status == 0
 
 
 async def test_a_failure_of_a_whole_answer_is_the_requests() -> None:
