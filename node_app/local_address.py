@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from meshnet.constants import PORT_MAX
 from node_app.state_files import StateError, read_bounded, write_private
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 ADDRESS_FILE: Final = "local_api.json"
 FILE_LIMIT_BYTES: Final = 4096
-PORT_MAX: Final = 65535
 PID_MAX: Final = 2**31 - 1
 
 # Loopback by number: a name could be pointed elsewhere.

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from meshnet.errors import ArtifactError, MeshnetError
+from meshnet.errors import MeshnetError
 from node_app.agent import Agent, AgentParts
 from node_app.artifacts.digest_cache import DigestCache
 from node_app.artifacts.model_file import ModelFile, open_model
@@ -31,17 +31,16 @@ from node_app.reach import choose_listen_address
 from node_app.ready import ReadyLine
 from node_app.runtime_directory import socket_path
 from node_app.settings import NodeSettings, SettingsError, parse_settings
-from node_app.state_files import StateError, hold_directory, prepare_directory
+from node_app.state_files import hold_directory, prepare_directory
 from node_app.worker.health import HealthLimits
 from node_app.worker.limits import Wishes
-from node_app.worker.process import WorkerCommand, find_worker_program
+from node_app.worker.process import WorkerCommand, find_worker_program, name_library
 from node_app.worker.supervisor import WorkerSupervisor
 from node_app.worker_life import WorkerLife
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
-    from pathlib import Path
 
     from node_app.logs import RecentLines
 
@@ -59,18 +58,16 @@ def main(arguments: Sequence[str]) -> int:
         program = find_worker_program(settings.worker_path)
         prepare_directory(settings.state_dir)
         listening = _bind_api(settings, model)
-    except (SettingsError, ArtifactError, StateError) as error:
-        return _fail(error, EXIT_WRONG)
     except MeshnetError as error:
         return _fail(error, EXIT_WRONG)
-    _name_library(program)
+    name_library(os.environ, program)
     recent = configure_logging(as_json=settings.json_log)
     try:
         with hold_directory(settings.state_dir):
             command = WorkerCommand(
                 program=program,
                 socket_path=socket_path(settings.state_dir),
-                link_listen=choose_listen_address(settings),
+                link_listen=choose_listen_address(settings.site_url, settings.carrier, settings.link_listen),
                 allow_probe=settings.allow_probe,
             )
             return asyncio.run(run_node(NodeParts(settings, model, command, recent, listening)))
@@ -96,12 +93,6 @@ def _bind_api(settings: NodeSettings, model: ModelFile) -> socket.socket | None:
             raise SettingsError(f"--api-port: layers {model.layers} of {model.n_layers} cannot answer by themselves")
         return None
     return None if settings.api_port is None else bind_loopback(settings.api_port)
-
-
-def _name_library(worker_program: Path) -> None:
-    """Let the bindings use the library that lies beside the worker, unless the environment names another one."""
-    if any(worker_program.parent.glob("libllama.*")):
-        os.environ.setdefault("LLAMA_CPP_LIB_PATH", str(worker_program.parent))
 
 
 @dataclass(frozen=True, slots=True)

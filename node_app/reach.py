@@ -8,24 +8,21 @@ found out by trying, never assumed. No packet is sent here.
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from node_app.settings import Carrier
 
-if TYPE_CHECKING:
-    from node_app.settings import NodeSettings
-
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
-def choose_listen_address(settings: NodeSettings) -> str:
-    """Return `host:port` for the worker's peer listener, empty for none."""
-    if settings.carrier is Carrier.RELAY or not settings.site_url:
+def choose_listen_address(site_url: str, carrier: Carrier, link_listen: str | None) -> str:
+    """Return `host:port` for the worker's peer listener, empty for none; arguments as in `NodeSettings`."""
+    if carrier is Carrier.RELAY or not site_url:
         return ""
-    if settings.link_listen is not None:
-        return settings.link_listen
-    host = own_address_towards(settings.site_url)
+    if link_listen is not None:
+        return link_listen
+    host = own_address_towards(site_url)
     return f"{host}:0" if host else ""
 
 

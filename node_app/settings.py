@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
+from meshnet.constants import PORT_MAX
 from meshnet.errors import MeshnetError
 from node_app.state_directory import choose_state_dir
 
@@ -25,10 +26,9 @@ Value = TypeVar("Value")
 NAME_LENGTH_MAX = 64
 LAYERS_MAX = 4096
 THREADS_MAX = 1024
+CONTEXT_LENGTH_MIN = 16
 CONTEXT_LENGTH_MAX = 1 << 24
 SESSIONS_MAX = 4096
-PORT_MAX = 65535
-NO_API = -1
 DEFAULT_SESSIONS = 4
 ENVIRONMENT_PREFIX = "MESHNET_"
 
@@ -94,8 +94,11 @@ class NodeSettings:
     once_ready_line: bool
 
 
-class _Parser(argparse.ArgumentParser):
+class OptionParser(argparse.ArgumentParser):
+    """Raises SettingsError where argparse would end the process."""
+
     def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
         raise SettingsError(message)
 
 
@@ -138,9 +141,9 @@ def parse_number(text: str, lowest: int, highest: int) -> int:
     return int(text)
 
 
-def parse_api_port(text: str) -> int:
-    """Parse a port, 0 for a free one, or `none`, which gives -1; raises ValueError with a reason."""
-    return NO_API if text == "none" else parse_number(text, 0, PORT_MAX)
+def parse_api_port(text: str) -> int | None:
+    """Parse a port, 0 for a free one, or `none`, which gives None; raises ValueError with a reason."""
+    return None if text == "none" else parse_number(text, 0, PORT_MAX)
 
 
 def parse_carrier(text: str) -> Carrier:
@@ -157,8 +160,10 @@ def parse_name(text: str) -> str:
     return text
 
 
-def _build_parser() -> _Parser:
-    parser = _Parser(prog="meshnet node", description="Serve layers of a model from this machine.", exit_on_error=False)
+def _build_parser() -> OptionParser:
+    parser = OptionParser(
+        prog="meshnet node", description="Serve layers of a model from this machine.", exit_on_error=False
+    )
     parser.add_argument("--site", metavar="URL", help="address of the site (default: none, serve this machine only)")
     parser.add_argument("--token", metavar="T", help="enrolment token (needed once)")
     parser.add_argument("--gguf", metavar="PATH", help="model file; the first part where it is split")
@@ -178,7 +183,7 @@ def _build_parser() -> _Parser:
     return parser
 
 
-class _Values:
+class OptionValues:
     """One option at a time: command line, else environment, else nothing."""
 
     def __init__(self, arguments: argparse.Namespace, environment: Mapping[str, str]) -> None:
@@ -214,7 +219,8 @@ class _Values:
         return None if value is None else Path(value).expanduser()
 
 
-def _number(lowest: int, highest: int) -> Callable[[str], int]:
+def number_parser(lowest: int, highest: int) -> Callable[[str], int]:
+    """Return `parse_number` with its bounds."""
     return lambda text: parse_number(text, lowest, highest)
 
 
@@ -233,24 +239,23 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         parsed = _build_parser().parse_args(list(arguments))
     except argparse.ArgumentError as error:
         raise SettingsError(str(error)) from error
-    values = _Values(parsed, environment)
+    values = OptionValues(parsed, environment)
     if parsed.token and values.text("site") is None:
         raise SettingsError("--site is missing: a token is given by a site")
-    api_port = values.parsed("api_port", parse_api_port) or 0
     return NodeSettings(
         site_url=values.parsed("site", parse_site_url) or "",
         token=values.text("token"),
         gguf_path=Path(values.required("gguf")).expanduser(),
         layers=values.parsed("layers", parse_layers),
-        threads=values.parsed("threads", _number(1, THREADS_MAX)),
+        threads=values.parsed("threads", number_parser(1, THREADS_MAX)),
         carrier=values.parsed("carrier", parse_carrier) or Carrier.AUTO,
         name=values.parsed("name", parse_name) or platform.node() or "node",
         state_dir=choose_state_dir(parsed.state_dir, environment),
         worker_path=values.path("worker"),
         link_listen=values.parsed("link_listen", parse_listen_address),
-        context_length=values.parsed("context", _number(16, CONTEXT_LENGTH_MAX)),
-        max_sessions=values.parsed("max_sessions", _number(1, SESSIONS_MAX)) or DEFAULT_SESSIONS,
-        api_port=None if api_port == NO_API else api_port,
+        context_length=values.parsed("context", number_parser(CONTEXT_LENGTH_MIN, CONTEXT_LENGTH_MAX)),
+        max_sessions=values.parsed("max_sessions", number_parser(1, SESSIONS_MAX)) or DEFAULT_SESSIONS,
+        api_port=values.parsed("api_port", parse_api_port) if values.text("api_port") else 0,
         allow_probe=parsed.allow_probe,
         json_log=parsed.json_log,
         once_ready_line=parsed.once_ready_line,

@@ -6,8 +6,10 @@ that needs it, so that a missing package costs the checks that need it and no ot
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import MeshnetError
@@ -18,7 +20,7 @@ from node_app.doctor.reading import machine as machine_reading
 from node_app.doctor.reading import programs
 from node_app.doctor.reading import site as site_reading
 from node_app.doctor.reading import state as state_reading
-from node_app.reach import own_address_towards
+from node_app.reach import choose_listen_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -66,19 +68,19 @@ def _site_checks(options: DoctorOptions) -> Iterator[Check]:
 
 
 def _peer_checks(options: DoctorOptions) -> Iterator[Check]:
-    if options.site_url is not None or options.link_listen is not None:
-        yield Check("peers", NETWORK_S, lambda: [_check_peers(options)])
+    url = options.site_url
+    if url is not None:  # without a site nobody dials a node
+        yield Check("peers", NETWORK_S, lambda: [_check_peers(url, options)])
 
 
 def _check_packages(asked: Path | None) -> Iterable[Finding]:
-    from node_app.worker.process import find_worker_program  # noqa: PLC0415 - see the module's invariant
+    from node_app.worker.process import find_worker_program, name_library  # noqa: PLC0415 - see the module's invariant
 
-    try:
-        library_folder = find_worker_program(asked).parent
-    except MeshnetError:
-        library_folder = None  # told by the worker's check
+    environment = dict(os.environ)
+    with suppress(MeshnetError):  # told by the worker's check
+        name_library(environment, find_worker_program(asked))
     names = (*machine.NODE_MODULES, *machine.OPTIONAL_MODULES)
-    return machine.judge_modules(programs.read_import_problems(names, library_folder))
+    return machine.judge_modules(programs.read_import_problems(names, environment))
 
 
 def _check_worker(asked: Path | None) -> Iterable[Finding]:
@@ -129,12 +131,8 @@ def _check_model(path: Path, options: DoctorOptions) -> Iterator[Finding]:
     yield judge_memory(model, wishes, detect_hardware().figures())
 
 
-def _check_peers(options: DoctorOptions) -> Finding:
-    if options.link_listen is not None:
-        address = options.link_listen
-    else:
-        host = own_address_towards(options.site_url or "")
-        address = f"{host}:0" if host else ""
+def _check_peers(site_url: str, options: DoctorOptions) -> Finding:
+    address = choose_listen_address(site_url, options.carrier, options.link_listen)
     problem = machine_reading.try_listening(address) if address else ""
     is_node_running = state_reading.read_agent(options.state_dir).status is not None
     is_asked = options.link_listen is not None

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXIT_FAILED: Final = 1
+MIB: Final = 1024 * 1024
+GIB: Final = 1024 * MIB
 NAME_WIDTH: Final = 12
 VERDICT_WIDTH: Final = 7
 TEXT_LENGTH_MAX: Final = 400

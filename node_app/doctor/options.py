@@ -5,29 +5,29 @@ Invariant: what is imported here needs `meshnet` and the standard library alone,
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING
 
 from node_app.settings import (
     CONTEXT_LENGTH_MAX,
+    CONTEXT_LENGTH_MIN,
     DEFAULT_SESSIONS,
-    ENVIRONMENT_PREFIX,
     SESSIONS_MAX,
+    Carrier,
     LayerSpan,
-    SettingsError,
+    OptionParser,
+    OptionValues,
+    number_parser,
+    parse_carrier,
     parse_layers,
     parse_listen_address,
-    parse_number,
     parse_site_url,
 )
 from node_app.state_directory import choose_state_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-Value = TypeVar("Value")
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +45,13 @@ class DoctorOptions:
     max_sessions: int
     state_dir: Path
     worker_path: Path | None
+    carrier: Carrier
     link_listen: str | None
     as_json: bool
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise SettingsError(message)
-
-
-def _build_parser() -> _Parser:
-    parser = _Parser(prog="meshnet doctor", description="Look at whether a node would run on this machine.")
+def _build_parser() -> OptionParser:
+    parser = OptionParser(prog="meshnet doctor", description="Look at whether a node would run on this machine.")
     parser.add_argument("--site", metavar="URL", help="the site that the node is for")
     parser.add_argument("--gguf", metavar="PATH", help="the model; the first part where it is split")
     parser.add_argument("--layers", metavar="B:E", help="layers to serve (default: all)")
@@ -63,6 +59,7 @@ def _build_parser() -> _Parser:
     parser.add_argument("--max-sessions", metavar="N", help="sessions at once (default 4)")
     parser.add_argument("--state-dir", metavar="D", help="state directory of the node")
     parser.add_argument("--worker", metavar="PATH", help="worker program (default: the one built or installed)")
+    parser.add_argument("--carrier", metavar="HOW", help="direct, relay or auto (default)")
     parser.add_argument("--link-listen", metavar="HOST:PORT", help="where peers may dial, or none")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     return parser
@@ -76,25 +73,16 @@ def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> D
         SystemExit: help was asked for (0).
     """
     parsed = _build_parser().parse_args(list(arguments))
-
-    def read(option: str, parse: Callable[[str], Value]) -> Value | None:
-        text = getattr(parsed, option) or environment.get(ENVIRONMENT_PREFIX + option.upper())
-        try:
-            return parse(text) if text else None
-        except ValueError as error:
-            raise SettingsError(f"--{option.replace('_', '-')}: {error}") from error
-
-    def read_path(option: str) -> Path | None:
-        return read(option, lambda text: Path(text).expanduser())
-
+    values = OptionValues(parsed, environment)
     return DoctorOptions(
-        site_url=read("site", parse_site_url),
-        gguf_path=read_path("gguf"),
-        layers=read("layers", parse_layers),
-        context_length=read("context", lambda text: parse_number(text, 16, CONTEXT_LENGTH_MAX)),
-        max_sessions=read("max_sessions", lambda text: parse_number(text, 1, SESSIONS_MAX)) or DEFAULT_SESSIONS,
+        site_url=values.parsed("site", parse_site_url),
+        gguf_path=values.path("gguf"),
+        layers=values.parsed("layers", parse_layers),
+        context_length=values.parsed("context", number_parser(CONTEXT_LENGTH_MIN, CONTEXT_LENGTH_MAX)),
+        max_sessions=values.parsed("max_sessions", number_parser(1, SESSIONS_MAX)) or DEFAULT_SESSIONS,
         state_dir=choose_state_dir(parsed.state_dir, environment),
-        worker_path=read_path("worker"),
-        link_listen=read("link_listen", parse_listen_address),
+        worker_path=values.path("worker"),
+        carrier=values.parsed("carrier", parse_carrier) or Carrier.AUTO,
+        link_listen=values.parsed("link_listen", parse_listen_address),
         as_json=parsed.json,
     )

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from meshnet.constants import MICROS_PER_CREDIT
+
 if TYPE_CHECKING:
     from node_app.agent_status import AgentStatus
 
 NOTHING: Final = "-"
-MICROS_PER_CREDIT: Final = 1_000_000
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 
 

@@ -22,7 +22,7 @@ from meshnet.errors import WorkerError
 from meshnet.parent_death import bound_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +78,12 @@ def find_worker_program(asked: Path | None) -> Path:
             return candidate.resolve()
     where = str(asked) if asked is not None else f"{BUILD_PROGRAM} or {WORKER_PROGRAM} on PATH"
     raise WorkerError("worker_missing", "No worker program", f"no program at {where}; `make native` builds it")
+
+
+def name_library(environment: MutableMapping[str, str], worker_program: Path) -> None:
+    """Let the bindings use the libllama that lies beside the worker, unless the environment names another one."""
+    if any(worker_program.parent.glob("libllama.*")):
+        environment.setdefault("LLAMA_CPP_LIB_PATH", str(worker_program.parent))
 
 
 def worker_environment(environment: dict[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Numbers of the protocol that both sides must agree on.
 
-Invariant: each has a unit in its name or comment, and the section of docs/wire.md that it comes from.
+Invariant: each has a unit in its name or comment, and the section of docs/wire.md, or the standard, that it comes from.
 """
 
 from __future__ import annotations
@@ -38,3 +38,9 @@ GATEWAY_GRACE_S: Final = 2.0
 
 # Unacknowledged decode frames on an edge of one session. Source: Credits.
 DECODE_WINDOW_FRAMES: Final = 1
+
+# Amounts are counted and told in millionths of a credit. Source: Time, `earned_micros`.
+MICROS_PER_CREDIT: Final = 1_000_000
+
+# The highest port number. Source: RFC 9293, 3.1.
+PORT_MAX: Final = 65535

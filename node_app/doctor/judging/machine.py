@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from node_app.doctor.findings import Finding, failed, ok, warning
+from node_app.doctor.findings import GIB, MIB, Finding, failed, ok, warning
 from node_app.installing import installing
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ PYTHON_MIN: Final = (3, 11)
 # A session of a relayed route takes a few; the rest is the worker's files and pools.
 DESCRIPTORS_MIN: Final = 256
 DESCRIPTORS_GOOD: Final = 1024
-MIB: Final = 1024 * 1024
-GIB: Final = 1024 * MIB
 DISK_MIN_BYTES: Final = 64 * MIB
 DISK_GOOD_BYTES: Final = GIB
 # Before this was written (2024-01-01): the clock was never set.

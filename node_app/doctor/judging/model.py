@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import WorkerError
-from node_app.doctor.findings import Finding, failed, ok, warning
+from node_app.doctor.findings import GIB, MIB, Finding, failed, ok, warning
 from node_app.worker.limits import ShardNeed, Wishes, plan_limits
 
 if TYPE_CHECKING:
     from node_app.artifacts.model_file import ModelFile
     from node_app.hardware.base import MachineFigures
-
-MIB: Final = 1024 * 1024
-GIB: Final = 1024 * MIB
 
 # As the worker serves them; a test compares the lists. `fake` is the test engine's.
 SERVED_ARCHITECTURES: Final = ("llama", "qwen2", "qwen3")

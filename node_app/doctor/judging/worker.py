@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet import __version__
 from meshnet.constants import GRAPH_SEMANTICS_VERSION, WIRE_VERSION, WIRE_VERSION_MIN
-from node_app.doctor.findings import Finding, failed, ok, warning
+from node_app.doctor.findings import GIB, Finding, failed, ok, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GIB: Final = 1024**3
+# Digests are shown as far as a person compares them, other words as far as they fit a line.
+DIGEST_SHOWN: Final = 12
+FIELD_SHOWN: Final = 48
 SIGILL: Final = 4
 DEVICES_SHOWN: Final = 8
 _BUILD: Final = "build it on this machine: make native"
@@ -88,9 +90,9 @@ def _exact_class(report: dict[str, object]) -> str:
     fields = report.get("exact_class")
     if not isinstance(fields, dict):
         return "not given"
-    # Digests are shown as far as a person compares them.
     return ", ".join(
-        f"{name} {str(value)[:48] if name != 'patched_tree' else str(value)[:12]}" for name, value in fields.items()
+        f"{name} {str(value)[: DIGEST_SHOWN if name == 'patched_tree' else FIELD_SHOWN]}"
+        for name, value in fields.items()
     )
 
 

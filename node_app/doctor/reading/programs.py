@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+import tempfile
+from typing import IO, TYPE_CHECKING, Final
 
 from node_app.doctor.judging.worker import ProgramRun
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 RUN_TIMEOUT_S: Final = 15.0
 IMPORT_TIMEOUT_S: Final = 25.0
+# As a shell says that a program could not be started.
+NOT_STARTED: Final = 127
 OUTPUT_LIMIT_BYTES: Final = 64 * 1024
 REASON_LENGTH_MAX: Final = 200
 
@@ -38,16 +41,13 @@ def run_worker(program: Path, option: str) -> ProgramRun:
     return _run([str(program), option], RUN_TIMEOUT_S, environment | {"GGML_NO_BACKTRACE": "1"})
 
 
-def read_import_problems(modules: Sequence[str], library_folder: Path | None = None) -> dict[str, str]:
+def read_import_problems(modules: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Return why modules cannot be imported, by name; those that can are left out.
 
     Args:
         modules: their names.
-        library_folder: where the bindings of llama.cpp find its library, as the node sets it; the environment wins.
+        environment: variables to try it with.
     """
-    environment = dict(os.environ)
-    if library_folder is not None and any(library_folder.glob("libllama.*")):
-        environment.setdefault("LLAMA_CPP_LIB_PATH", str(library_folder))
     done = _run([sys.executable, "-c", _TRY_IMPORTS, *modules], IMPORT_TIMEOUT_S, environment)
     tried = dict(_parse_lines(done.output))
     problems = {name: tried.get(name, "the interpreter ended or hung before or at it") for name in modules}
@@ -66,13 +66,33 @@ def _parse_lines(output: bytes) -> list[tuple[str, str]]:
 
 
 def _run(command: Sequence[str], timeout_s: float, environment: Mapping[str, str]) -> ProgramRun:
-    try:
-        done = subprocess.run(  # noqa: S603 - the worker that the volunteer named, and this interpreter
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, env=environment, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        return ProgramRun(None, (error.stdout or b"")[:OUTPUT_LIMIT_BYTES])
-    except OSError as error:
-        return ProgramRun(127, error=error.strerror or type(error).__name__)
-    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return ProgramRun(done.returncode, done.stdout[:OUTPUT_LIMIT_BYTES], lines[-1] if lines else "")
+    """Run a program; what it writes goes to files without a name, of which a bounded part is read."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        try:
+            status = subprocess.run(  # noqa: S603 - the worker that the volunteer named, and this interpreter
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                timeout=timeout_s,
+                env=environment,
+                check=False,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            return ProgramRun(None, _read_head(output))
+        except OSError as error:
+            return ProgramRun(NOT_STARTED, error=error.strerror or type(error).__name__)
+        return ProgramRun(status, _read_head(output), _last_line(errors))
+
+
+def _read_head(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read(OUTPUT_LIMIT_BYTES)
+
+
+def _last_line(file: IO[bytes]) -> str:
+    """Return the last line, or as much of its end as may be read."""
+    length_bytes = file.seek(0, os.SEEK_END)
+    file.seek(max(0, length_bytes - OUTPUT_LIMIT_BYTES))
+    lines = file.read(OUTPUT_LIMIT_BYTES).decode("utf-8", "replace").strip().splitlines()
+    return lines[-1] if lines else ""

@@ -78,7 +78,7 @@ async def test_the_first_to_end_ends_the_others() -> None:
 )
 def test_peers_dial_the_address_that_faces_the_site(options: list[str], address: str) -> None:
     settings = parse_settings(["--site", "http://127.0.0.1:8000", "--gguf", "m", *options], {})
-    assert choose_listen_address(settings) == address
+    assert choose_listen_address(settings.site_url, settings.carrier, settings.link_listen) == address
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,12 @@ def run_doctor(*arguments: str, **variables: str) -> tuple[int, str, str]:
 def test_a_good_machine_passes_and_nothing_is_written(tmp_path: Path, fake_model: Path, worker_program: Path) -> None:
     state_dir = tmp_path / "state"
     given = ["--gguf", str(fake_model), "--state-dir", str(state_dir), "--worker", str(worker_program)]
-    status, output, errors = run_doctor(*given, "--link-listen", "127.0.0.1:0", "--json")
+    status, output, errors = run_doctor(*given, "--json")
     assert (status, errors) == (0, ""), output
     value = json.loads(output)
     assert output.count("\n") == 1
     assert value["counts"]["failed"] == 0
-    assert {"python", "worker", "devices", "model", "memory", "peers"} <= {one["check"] for one in value["checks"]}
+    assert {"python", "worker", "devices", "model", "memory"} <= {one["check"] for one in value["checks"]}
     assert not state_dir.exists()
 
 
@@ -50,6 +50,24 @@ def test_a_bad_machine_is_told_line_by_line(tmp_path: Path) -> None:
     assert bad == {"worker", "devices", "model", "site", "control", "peers"}
     assert all(" -> " in line for line in lines if line.startswith("failed "))
     assert lines[-1].startswith(f"doctor: {len(lines) - 1} findings: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "part"),
+    [
+        ([], "ok", "can listen at 127.0.0.1:0"),
+        (["--carrier", "relay", "--link-listen", "192.0.2.1:7"], "warning", "nobody may dial this node"),
+        (["--link-listen", "192.0.2.1:7"], "failed", "cannot listen at 192.0.2.1:7"),
+    ],
+)
+def test_peers_are_told_of_what_a_node_with_these_options_would_listen_at(
+    tmp_path: Path, options: list[str], verdict: str, part: str
+) -> None:
+    given = ["--site", "http://127.0.0.1:9", "--worker", "/bin/true", "--state-dir", str(tmp_path), "--json"]
+    _, output, _ = run_doctor(*given, *options)
+    (peers,) = [one for one in json.loads(output)["checks"] if one["check"] == "peers"]
+    assert peers["verdict"] == verdict
+    assert part in peers["summary"]
 
 
 def test_a_reader_that_has_enough_is_no_fault(tmp_path: Path) -> None:

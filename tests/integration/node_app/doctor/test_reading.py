@@ -23,6 +23,7 @@ from node_app.doctor.reading import programs, site, state
 from node_app.doctor.reading.machine import nearest_existing, read_descriptor_limit, read_free_bytes, try_listening
 from node_app.identity import IdentityStore
 from node_app.local_address import ADDRESS_FILE
+from node_app.worker.process import name_library
 from tests.integration.node_app.site_under_test import Site, a_site
 from tests.integration.node_app.ui import fake_agent
 from tests.integration.node_app.ui.fake_agent import FakeAgent
@@ -67,17 +68,25 @@ def test_a_program_that_dies_hangs_or_is_none(tmp_path: Path, monkeypatch: pytes
     assert programs.run_worker(script(tmp_path, "kill -ILL $$"), "--version").exit_status == -4
     assert programs.run_worker(script(tmp_path, "exec sleep 30"), "--version").exit_status is None
     (tmp_path / "text").write_text("no program")
-    assert programs.run_worker(tmp_path / "text", "--version").exit_status == 127
+    assert programs.run_worker(tmp_path / "text", "--version").exit_status == programs.NOT_STARTED
+
+
+def test_what_a_program_writes_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "OUTPUT_LIMIT_BYTES", 100)
+    many = "for number in $(seq 1000 1999); do echo $number; echo no $number >&2; done"
+    run = programs.run_worker(script(tmp_path, many), "--version")
+    assert (run.exit_status, len(run.output), run.error) == (0, 100, "no 1999")
+    assert run.output.startswith(b"1000\n1001\n")
 
 
 def test_imports_are_tried_in_a_process_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "meshnet_fails.py").write_text("print('noise')\nraise OSError('libEGL.so.1: cannot open\\nmore')\n")
     (tmp_path / "meshnet_dies.py").write_text("import os\nos._exit(3)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    problems = programs.read_import_problems(["json", "no_such_module_here", "meshnet_fails", "email"])
+    problems = programs.read_import_problems(["json", "no_such_module_here", "meshnet_fails", "email"], os.environ)
     assert set(problems) == {"no_such_module_here", "meshnet_fails"}
     assert problems["meshnet_fails"].startswith("libEGL.so.1: cannot open")
-    problems = programs.read_import_problems(["json", "meshnet_dies", "email"])
+    problems = programs.read_import_problems(["json", "meshnet_dies", "email"], os.environ)
     assert set(problems) == {"meshnet_dies", "email"}
 
 
@@ -85,8 +94,11 @@ def test_imports_are_tried_in_a_process_of_their_own(tmp_path: Path, monkeypatch
 def test_the_bindings_find_the_library_beside_the_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = Path(os.environ["LLAMA_CPP_LIB_PATH"])
     monkeypatch.delenv("LLAMA_CPP_LIB_PATH")
-    assert programs.read_import_problems(["llama_cpp"], folder) == {}
-    assert set(programs.read_import_problems(["llama_cpp"], tmp_path)) == {"llama_cpp"}
+    beside, elsewhere = dict(os.environ), dict(os.environ)
+    name_library(beside, folder / "meshnet-worker")
+    name_library(elsewhere, tmp_path / "meshnet-worker")
+    assert programs.read_import_problems(["llama_cpp"], beside) == {}
+    assert set(programs.read_import_problems(["llama_cpp"], elsewhere)) == {"llama_cpp"}
 
 
 # The machine

@@ -9,7 +9,7 @@ import pytest
 from node_app.doctor.checks import plan_checks
 from node_app.doctor.main import main
 from node_app.doctor.options import parse_options
-from node_app.settings import LayerSpan, SettingsError
+from node_app.settings import Carrier, LayerSpan, SettingsError
 
 ALWAYS = ["python", "packages", "worker", "devices", "hardware", "descriptors", "clock", "state", "disk", "node"]
 
@@ -20,13 +20,13 @@ def names(*arguments: str) -> list[str]:
 
 def test_everything_is_read() -> None:
     arguments = "--site https://s.example/ --gguf m.gguf --layers 0:4 --context 512 --json --max-sessions 2"
-    places = "--state-dir /s --worker /w --link-listen 0.0.0.0:7"
+    places = "--state-dir /s --worker /w --link-listen 0.0.0.0:7 --carrier direct"
     options = parse_options([*arguments.split(), *places.split()], {})
     assert options.site_url == "https://s.example"
     assert (options.gguf_path, options.layers) == (Path("m.gguf"), LayerSpan(0, 4))
     assert (options.context_length, options.max_sessions) == (512, 2)
     assert (options.state_dir, options.worker_path) == (Path("/s"), Path("/w"))
-    assert (options.link_listen, options.as_json) == ("0.0.0.0:7", True)
+    assert (options.carrier, options.link_listen, options.as_json) == (Carrier.DIRECT, "0.0.0.0:7", True)
 
 
 def test_the_environment_of_a_node_is_used() -> None:
@@ -40,7 +40,7 @@ def test_what_is_not_asked_for_is_not_checked() -> None:
     assert names() == ALWAYS
     assert names("--gguf", "m") == [*ALWAYS, "model"]
     assert names("--site", "http://s") == [*ALWAYS, "site", "control", "enrolment", "peers"]
-    assert names("--link-listen", "none") == [*ALWAYS, "peers"]
+    assert names("--link-listen", "127.0.0.1:5") == ALWAYS  # without a site a node listens for nobody
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,7 @@ def test_what_is_not_asked_for_is_not_checked() -> None:
         ["--context", "3"],
         ["--max-sessions", "none"],
         ["--link-listen", "here"],
+        ["--carrier", "pigeon"],
         ["--nonsense"],
         ["extra"],
     ],

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from node_app.doctor.findings import Verdict
+from node_app.doctor.findings import GIB, Verdict
 from node_app.doctor.judging.machine import (
-    GIB,
     NODE_MODULES,
     OPTIONAL_MODULES,
     ListenFacts,
