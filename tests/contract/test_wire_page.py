@@ -12,6 +12,7 @@ from meshnet.failure_codes import FailureCode
 from meshnet.member_events import RelayCode
 from meshnet.tickets import TicketCode
 from node_app.refusal import RELAY_LOST, WORKER_LOST, WORKER_TIMEOUT
+from tracker_site.nodes.notices import NoticeCode
 from tracker_site.nodes.refusals import ControlRefusalCode
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def documented_codes(heading: str) -> list[str]:
         ("Of a ticket", TicketCode),
         ("Of the relay", RelayCode),
         ("Of the control connection", ControlRefusalCode),
+        ("Of a notice", NoticeCode),
     ],
 )
 def test_codes_are_those_of_the_page(heading: str, codes: Collection[str]) -> None:
@@ -54,6 +56,15 @@ def test_each_error_that_routes_and_the_gateway_raise_by_name_is_on_the_page() -
     assert raised <= {*documented_codes("Of a route"), *FailureCode}
 
 
-def test_each_code_of_a_route_on_the_page_stands_in_the_source() -> None:
-    text = "\n".join(sources("tracker_site/routes", "tracker_site/gateway", "shared/meshnet"))
-    assert [code for code in documented_codes("Of a route") if f'"{code}"' not in text] == []
+@pytest.mark.parametrize(
+    ("heading", "folders"),
+    [
+        ("Of a route", ("tracker_site/routes", "tracker_site/gateway", "shared/meshnet")),
+        ("Of a node's own API", ("node_app/local_v1",)),
+    ],
+)
+def test_each_code_of_an_error_object_on_the_page_stands_in_the_source(heading: str, folders: tuple[str, ...]) -> None:
+    text = "\n".join(sources(*folders))
+    codes = documented_codes(heading)
+    assert len(codes) > 5
+    assert [code for code in codes if f'"{code}"' not in text] == []
