@@ -16,6 +16,7 @@ from meshnet.errors import MeshnetError
 from meshnet.parent_death import bound_command, die_with_parent
 from tracker_site.commands.django_setup import set_up_django
 from tracker_site.commands.output import print_line
+from tracker_site.config import environment
 from tracker_site.ops.relay_process import RelayProcess
 from tracker_site.ops.server import bind, probe_port, run_site
 
@@ -81,15 +82,15 @@ def _relay_command(host: str, relay_port: int) -> list[str]:
 
 
 def _decide_relay_url(host: str, relay_port: int | None) -> None:
-    if os.environ.get("MESHNET_RELAY_URL", "").strip():
+    if environment.text(environment.RELAY_URL):
         return
     if relay_port is None:
-        message = "--no-relay needs MESHNET_RELAY_URL, the address of a relay that runs elsewhere"
+        message = f"--no-relay needs {environment.RELAY_URL}, the address of a relay that runs elsewhere"
         raise ServeError("no_relay_url", "The relay's address is not known", message)
     if _is_wildcard(host):
-        message = f"{host} is no address that nodes can dial: set MESHNET_RELAY_URL to one"
+        message = f"{host} is no address that nodes can dial: set {environment.RELAY_URL} to one"
         raise ServeError("no_relay_url", "The relay's address is not known", message)
-    os.environ["MESHNET_RELAY_URL"] = f"ws://{_in_url(host)}:{relay_port}"
+    environment.set_relay_url(f"ws://{_in_url(host)}:{relay_port}")
 
 
 def _is_wildcard(host: str) -> bool:

@@ -1,21 +1,22 @@
-"""Strict reading of the site's environment variables.
+"""Strict reading of the site's environment variables; nothing else of the site looks at them.
 
 Invariant: a value that is present but wrong stops the start with the variable's name; it never falls back silently.
-Only `settings` calls this module.
+Called by `settings`, and by `meshnet site serve` before there are settings: it decides where the relay is.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, MutableMapping
 
+RELAY_URL: Final = "MESHNET_RELAY_URL"
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 REDIS_READ_TIMEOUT_S = 20
 FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
@@ -24,6 +25,11 @@ FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
 def text(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> str:
     """A value without surrounding blanks."""
     return environment.get(name, default).strip()
+
+
+def set_relay_url(url: str, environment: MutableMapping[str, str] = os.environ) -> None:
+    """Decide the relay's address, for settings that are read later and for children."""
+    environment[RELAY_URL] = url
 
 
 def flag(name: str, *, default: bool = False, environment: Mapping[str, str] = os.environ) -> bool:

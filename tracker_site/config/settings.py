@@ -1,4 +1,4 @@
-"""Django settings; the only module of the site that reads the environment.
+"""Django settings; every variable of the environment is read through `environment`.
 
 Invariants: with no variable set the site is strict and self-contained (DEBUG off, SQLite, in-memory channel layer,
 loopback hosts only); every file it writes lies under `DATA_DIRECTORY`; no log record holds a prompt, a completion or
@@ -144,7 +144,7 @@ if BEHIND_HTTPS:
     CSRF_COOKIE_SECURE = True
 
 # The data plane. `meshnet site serve` starts a relay and sets the URL where none is given.
-RELAY_URL = environment.text("MESHNET_RELAY_URL", "ws://127.0.0.1:8701")
+RELAY_URL = environment.text(environment.RELAY_URL, "ws://127.0.0.1:8701")
 RELAY_ID = environment.text("MESHNET_RELAY_ID", "relay-1")
 
 # Control connections. Nodes report every heartbeat; a lease outlives two lost reports. Source: docs/wire.md, Time.

@@ -39,3 +39,9 @@ def test_another_word_is_no_flag() -> None:
 def test_redis_may_be_silent_for_longer_than_a_receive_waits() -> None:
     layer = environment.redis_channel_layer("redis://127.0.0.1:6379/0")
     assert layer["CONFIG"]["hosts"][0]["socket_timeout"] > CHANNELS_REDIS_RECEIVE_S  # type: ignore[index]
+
+
+def test_a_relay_that_was_decided_is_what_the_settings_read() -> None:
+    variables: dict[str, str] = {}
+    environment.set_relay_url("ws://127.0.0.1:8701", variables)
+    assert environment.text(environment.RELAY_URL, environment=variables) == "ws://127.0.0.1:8701"
