@@ -13,7 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import RouteError, describe_unforeseen
-from meshnet.openai.errors import SERVER_ERROR, RequestError
+from meshnet.openai.errors import RATE_LIMITED, SERVER_ERROR, RequestError
 from meshnet.openai.http_refusals import unknown_model
 from meshnet.openai.response_writer import ID_PREFIXES
 from meshnet.openai.specification import TextPrompt
@@ -135,7 +135,7 @@ class Gateway:
         limits = self._parts.limits
         if self._slots[caller.user_id] >= limits.generations_per_user:
             message = f"You have {limits.generations_per_user} generations running; wait for one to end."
-            raise RequestError("too_many_generations", message, status=429, error_type="requests")
+            raise RequestError("too_many_generations", message, status=429, error_type=RATE_LIMITED)
         if self._is_stopping or self._slots.total() >= limits.generations:
             raise RequestError("site_busy", "The site is busy; try again.", status=503, error_type=SERVER_ERROR)
         self._slots[caller.user_id] += 1
