@@ -37,20 +37,26 @@ def test_ruff_refuses_the_second_name_of_our_library(checkout, python_program):
 
 
 @pytest.mark.parametrize(
-    ("path", "line"),
+    ("path", "line", "contract"),
     [
-        ("shared/meshnet/wrong.py", "import tracker_site"),
-        ("shared/meshnet/wrong.py", "import asyncio"),
-        ("shared/meshnet/wrong.py", "import django"),
-        ("node_app/wrong.py", "import tracker_site"),
-        ("tracker_site/wrong.py", "import node_app"),
-        ("node_app/wrong.py", "import PySide6.QtCore"),
-        ("node_app/wrong.py", "import node_app.ui.view"),
-        ("node_app/ui/wrong.py", "import node_app.agent"),
-        ("node_app/ui/view_wrong.py", "import node_app.ui.main\nimport grpc"),
+        ("shared/meshnet/wrong.py", "import tracker_site", "meshnet imports nothing of ours and no framework"),
+        ("shared/meshnet/wrong.py", "import asyncio", "meshnet imports nothing of ours and no framework"),
+        ("shared/meshnet/wrong.py", "import django", "meshnet imports nothing of ours and no framework"),
+        ("node_app/worker/wrong.py", "import tracker_site", "the site and the node do not know each other"),
+        ("tracker_site/billing/wrong.py", "import node_app", "the site and the node do not know each other"),
+        ("tracker_site/nodes/wrong.py", "import tracker_site.gateway.gateway", "the site's layers"),
+        ("tracker_site/wrong.py", "", "the site's layers"),
+        ("node_app/worker/wrong.py", "import node_app.agent", "the node's layers"),
+        ("node_app/wrong.py", "", "the node's layers"),
+        ("node_app/worker/wrong.py", "import PySide6.QtCore", "Qt is the tray's alone"),
+        ("node_app/worker/wrong.py", "import node_app.ui.view", "nobody imports the tray"),
+        ("node_app/ui/wrong.py", "import node_app.agent", "the tray knows the agent by its endpoint alone"),
+        ("node_app/ui/view_wrong.py", "import grpc", "the tray knows the agent by its endpoint alone"),
     ],
 )
-def test_import_linter_refuses_an_upward_import(path, line, checkout, python_program):
+def test_import_linter_refuses_an_upward_import_and_a_module_without_a_place(
+    path, line, contract, checkout, python_program
+):
     command = [tool(python_program, "lint-imports"), "--no-cache"]
     search = {"PYTHONPATH": f"{checkout}:{checkout / 'shared'}", "PATH": "/usr/bin:/bin"}
 
@@ -63,7 +69,7 @@ def test_import_linter_refuses_an_upward_import(path, line, checkout, python_pro
     (checkout / path).write_text(f'"""Wrong."""\n\n{line}\n')
     broken = lint()
     assert broken.returncode == 1
-    assert "1 broken" in broken.stdout
+    assert f"{contract} BROKEN" in broken.stdout
 
 
 def test_mypy_refuses_an_unannotated_function(checkout, python_program):
