@@ -23,7 +23,6 @@ BUILD = ROOT / "build"
 VARIABLE = "MESHNET_TEST_BROWSER"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 PACKAGE = "chromium"
-_EXIT_PREREQUISITE = 2
 _START_TIMEOUT_S = 60
 
 # Libraries, fonts and their settings are looked for beside the program first.
@@ -90,13 +89,7 @@ def _unpack(prefix: Path) -> str:
 
 def main() -> int:
     """Provide a browser, or say in one line what to do."""
-    BUILD.mkdir(exist_ok=True)
-    try:
-        print(provide(BUILD))
-    except system_packages.MissingPrerequisiteError as error:
-        print(f"browser: {error}", file=sys.stderr)
-        return _EXIT_PREREQUISITE
-    return 0
+    return system_packages.run_provider("browser", provide, BUILD)
 
 
 if __name__ == "__main__":

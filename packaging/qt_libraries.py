@@ -36,7 +36,6 @@ LIBRARIES = {
 }
 # Graphics drivers: loaded when something is drawn with them, which off screen nothing is.
 _DRIVERS = re.compile(r"(libllvm|libz3-|libgl1-mesa-dri|libgbm|libdrm-|libsensors)", re.IGNORECASE)
-_EXIT_PREREQUISITE = 2
 
 
 def can_load(name: str) -> bool:
@@ -89,13 +88,7 @@ def provide(build: Path) -> str:
 
 def main() -> int:
     """Provide the libraries, or say in one line what to do."""
-    BUILD.mkdir(exist_ok=True)
-    try:
-        print(provide(BUILD))
-    except system_packages.MissingPrerequisiteError as error:
-        print(f"Qt's libraries: {error}", file=sys.stderr)
-        return _EXIT_PREREQUISITE
-    return 0
+    return system_packages.run_provider("Qt's libraries", provide, BUILD)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # What the native part is compiled against.
 LIBRARY_PACKAGES = (
@@ -32,6 +36,7 @@ _NEEDED_WITHOUT_ROOT = ("c++", "make", "dpkg", "apt-get")
 _NEVER_UNPACKED = re.compile(r"(libc6|libc-(bin|dev|l10n)|libgcc-|libstdc\+\+|gcc-|g\+\+|cpp-|binutils|linux-libc)")
 _INSTALLED_BY_APT = re.compile(r"^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ", re.MULTILINE)
 _APT_TIMEOUT_S = 1800
+_EXIT_PREREQUISITE = 2
 
 
 class MissingPrerequisiteError(Exception):
@@ -170,3 +175,14 @@ def provide(build: Path) -> str:
         raise MissingPrerequisiteError(f"without root these must be installed first: {' '.join(absent)}")
     count = unpack([package for package in missing if package != "ccache"], build / "prefix")
     return f"system packages: {count} unpacked into build/prefix"
+
+
+def run_provider(name: str, provider: Callable[[Path], str], build: Path) -> int:
+    """Provide something as a program does: say how in one line; else what to do, on stderr, with exit status 2."""
+    build.mkdir(exist_ok=True)
+    try:
+        print(provider(build))
+    except MissingPrerequisiteError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return _EXIT_PREREQUISITE
+    return 0
