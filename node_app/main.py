@@ -25,6 +25,7 @@ from node_app.hardware.detect import detect_hardware
 from node_app.identity import IdentityStore
 from node_app.local_api import LocalApi
 from node_app.local_v1.api import api_url, build_api
+from node_app.local_v1.limits import ApiLimits
 from node_app.local_v1.server import bind_loopback
 from node_app.logs import configure_logging
 from node_app.reach import choose_listen_address
@@ -118,7 +119,7 @@ async def run_node(parts: NodeParts) -> int:
         logger.info("no --site: this machine only, at %s", url)
     async with AsyncExitStack() as stack:
         if listening is not None:
-            await stack.enter_async_context(build_api(listening, agent, model))
+            await stack.enter_async_context(build_api(listening, agent, model, ApiLimits()))
         await stack.enter_async_context(LocalApi(agent, model, parts.recent, url))
         reason = await agent.run()
     if reason:

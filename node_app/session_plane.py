@@ -15,6 +15,7 @@ from meshnet.ids import SessionKey
 from node_app.bridging import Bridging
 from node_app.data import DataLink
 from node_app.local_sessions.keeper import LocalSessions
+from node_app.local_sessions.limits import SessionLimits
 from node_app.meter import RollingRate
 from node_app.reconcile import Differences, compare, confirmed
 from node_app.refusal import StageRefusedError
@@ -56,7 +57,7 @@ class SessionPlane:
         self._host = host
         self.data = DataLink(key, self, jitter)
         self.stages = StageKeeper(self.data, self)
-        self.local = LocalSessions(self)
+        self.local = LocalSessions(self, SessionLimits())
         self._bridging = Bridging(self)
         self._tokens = RollingRate()
         self._reasons: dict[SessionKey, tuple[str, str]] = {}

@@ -25,16 +25,12 @@ from node_app.refusal import StageRefusedError
 if TYPE_CHECKING:
     from meshnet.packets import Packet
     from meshnet.v1 import session_pb2
+    from node_app.local_sessions.limits import SessionLimits
     from node_app.local_sessions.terms import LocalRequest, LocalShard
     from node_app.worker.client import WorkerClient
 
 logger = logging.getLogger(__name__)
 
-OPEN_TIMEOUT_S: Final = 5.0
-# How long a request waits for a place, and how often it asks. Clients try again by themselves after a 429.
-PLACE_WAIT_S: Final = 5.0
-PLACE_POLL_S: Final = 0.05
-WAITING_MAX: Final = 16
 # Codes of a refusal that says: no place now.
 FULL_CODES: Final = frozenset({FailureCode.KV_EXHAUSTED, FailureCode.TOO_MANY_SESSIONS})
 
@@ -58,8 +54,9 @@ class LocalHost(Protocol):
 class LocalSessions:
     """Opens local sessions and closes them. Not thread-safe."""
 
-    def __init__(self, host: LocalHost) -> None:
+    def __init__(self, host: LocalHost, limits: SessionLimits) -> None:
         self._host = host
+        self._limits = limits
         self._sessions: dict[SessionKey, LocalSession] = {}
         self._opening: set[SessionKey] = set()
         self._closing: set[asyncio.Task[None]] = set()
@@ -82,12 +79,12 @@ class LocalSessions:
             WorkerError: the worker failed.
             LocalRouteError: it opened something else than was asked for.
         """
-        if self._waiting >= WAITING_MAX:
+        if self._waiting >= self._limits.waiting_max:
             raise _busy(FailureCode.TOO_MANY_SESSIONS)
         last_code: str = FailureCode.TOO_MANY_SESSIONS
         self._waiting += 1
         try:
-            async with asyncio.timeout(PLACE_WAIT_S), self._turn:
+            async with asyncio.timeout(self._limits.place_wait_s), self._turn:
                 while True:
                     try:
                         return await self._open(request, shard)
@@ -95,7 +92,7 @@ class LocalSessions:
                         if error.code not in FULL_CODES:
                             raise
                         last_code = error.code
-                    await asyncio.sleep(PLACE_POLL_S)  # the site's sessions end without telling
+                    await asyncio.sleep(self._limits.place_poll_s)
         except TimeoutError:
             raise _busy(last_code) from None
         finally:
@@ -128,7 +125,7 @@ class LocalSessions:
         terms = LocalTerms(SessionKey(secrets.token_bytes(SESSION_ID_BYTES), 1), request, shard)
         self._opening.add(terms.key)
         try:
-            contract = await worker.open_session(terms.session_spec(), OPEN_TIMEOUT_S)
+            contract = await worker.open_session(terms.session_spec(), self._limits.open_timeout_s)
             self._check(terms, contract)
         except StageRefusedError:
             raise  # nothing was opened

@@ -14,7 +14,6 @@ import time
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from meshnet.generation.deadlines import TOKENISE_TIMEOUT_S
 from meshnet.generation.fitting import fit_request
 from meshnet.generation.telemetry_board import TelemetryBoard
 from meshnet.openai.errors import RATE_LIMITED, SERVER_ERROR, RequestError
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from node_app.local_sessions.session import LocalSession
     from node_app.local_sessions.terms import LocalShard
     from node_app.local_v1.connection import HttpConnection
+    from node_app.local_v1.limits import ApiLimits
     from node_app.local_v1.served_model import ServedModel
 
 logger = logging.getLogger(__name__)
@@ -50,10 +50,11 @@ STREAM_HEADERS: Final = [("Content-Type", CONTENT_TYPE), ("Cache-Control", "no-c
 class Answering:
     """Answers generation requests. `node_name` is what telemetry calls this machine."""
 
-    def __init__(self, model: ServedModel, sessions: LocalSessions, node_name: str) -> None:
+    def __init__(self, model: ServedModel, sessions: LocalSessions, node_name: str, limits: ApiLimits) -> None:
         self._model = model
         self._sessions = sessions
         self._node_name = node_name
+        self._limits = limits
 
     async def answer(self, connection: HttpConnection, spec: GenerationSpec) -> None:
         """Run a generation and answer with it.
@@ -107,7 +108,7 @@ class Answering:
 
     async def _fit(self, spec: GenerationSpec, context_length: int) -> tuple[Vocabulary, FittedRequest]:
         try:
-            async with asyncio.timeout(TOKENISE_TIMEOUT_S):
+            async with asyncio.timeout(self._limits.tokenise_timeout_s):
                 vocabulary = await self._model.vocabulary(context_length)
                 prompt_tokens = await self._model.tokenise(vocabulary, spec.prompt)
         except TimeoutError:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from node_app.agent import Agent
     from node_app.artifacts.model_file import ModelFile
+    from node_app.local_v1.limits import ApiLimits
 
 
 def api_url(listening: socket.socket) -> str:
@@ -22,15 +23,16 @@ def api_url(listening: socket.socket) -> str:
     return f"http://{LOOPBACK}:{listening.getsockname()[1]}/v1"
 
 
-def build_api(listening: socket.socket, agent: Agent, model: ModelFile) -> LocalServer:
+def build_api(listening: socket.socket, agent: Agent, model: ModelFile, limits: ApiLimits) -> LocalServer:
     """Build the API on a bound socket, which it owns from now on.
 
     Args:
         listening: from `bind_loopback`.
         agent: that runs the worker.
         model: held as a whole.
+        limits: of its clients.
     """
     served = ServedModel(agent, model)
-    answering = Answering(served, agent.plane.local, agent.settings.name)
+    answering = Answering(served, agent.plane.local, agent.settings.name, limits)
     endpoints = Endpoints(listening.getsockname()[1], served, answering)
-    return LocalServer(listening, endpoints.serve, endpoints.refuse)
+    return LocalServer(listening, endpoints.serve, endpoints.refuse, limits)

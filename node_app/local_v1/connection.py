@@ -12,22 +12,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import h11
 
 from meshnet.openai.errors import RequestError
 from meshnet.openai.http_refusals import BODY_MAX_BYTES, too_large
 
-HEAD_MAX_BYTES: Final = 32 * 1024
-HEAD_TIMEOUT_S: Final = 10.0
-BODY_TIMEOUT_S: Final = 30.0
-# A client that takes nothing for this long is cut.
-STALL_S: Final = 30.0
+if TYPE_CHECKING:
+    from node_app.local_v1.limits import ApiLimits
+
 READ_BYTES: Final = 16 * 1024
-# A refused client may still be sending: what it sends is thrown away for a moment, or it would never see the refusal.
-LINGER_S: Final = 2.0
-LINGER_MAX_BYTES: Final = 64 * 1024 * 1024
 
 Headers = list[tuple[str, str]]
 
@@ -56,10 +51,11 @@ class Head:
 class HttpConnection:
     """One connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: ApiLimits) -> None:
+        self._limits = limits
         self._reader = reader
         self._writer = writer
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_MAX_BYTES)
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_max_bytes)
         self._is_head = False
 
     @property
@@ -75,7 +71,7 @@ class HttpConnection:
             ClientGoneError: none came in time, or the client left.
         """
         try:
-            async with asyncio.timeout(HEAD_TIMEOUT_S):
+            async with asyncio.timeout(self._limits.head_timeout_s):
                 event = await self._next_event()
         except TimeoutError as error:
             raise ClientGoneError("no request in time") from error
@@ -97,7 +93,7 @@ class HttpConnection:
             raise too_large()
         body = bytearray()
         try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
+            async with asyncio.timeout(self._limits.body_timeout_s):
                 while not isinstance(event := await self._next_event(), h11.EndOfMessage):
                     if not isinstance(event, h11.Data):
                         raise ClientGoneError("left before the end of the body")
@@ -105,7 +101,7 @@ class HttpConnection:
                     if len(body) > BODY_MAX_BYTES:
                         raise too_large()
         except TimeoutError:
-            message = f"The request's body did not come within {BODY_TIMEOUT_S:g} s."
+            message = f"The request's body did not come within {self._limits.body_timeout_s:g} s."
             raise RequestError("request_timeout", message, status=408) from None
         return bytes(body)
 
@@ -115,7 +111,7 @@ class HttpConnection:
         Only after the request was read.
         """
         dropped_bytes = 0
-        while dropped_bytes <= LINGER_MAX_BYTES:
+        while dropped_bytes <= self._limits.linger_max_bytes:
             try:
                 data = await self._reader.read(READ_BYTES)
             except ConnectionError:
@@ -161,7 +157,7 @@ class HttpConnection:
 
     async def _linger(self) -> None:
         try:
-            async with asyncio.timeout(LINGER_S):
+            async with asyncio.timeout(self._limits.linger_s):
                 if self._writer.can_write_eof():
                     self._writer.write_eof()
                 await self.gone()
@@ -185,11 +181,11 @@ class HttpConnection:
     async def _write(self, event: h11.Event) -> None:
         try:
             self._writer.write(self._http.send(event) or b"")
-            async with asyncio.timeout(STALL_S):
+            async with asyncio.timeout(self._limits.stall_s):
                 await self._writer.drain()
         except TimeoutError as error:
             self.abort()
-            raise ClientGoneError(f"took nothing for {STALL_S:g} s") from error
+            raise ClientGoneError(f"took nothing for {self._limits.stall_s:g} s") from error
         except ConnectionError as error:
             raise ClientGoneError("the connection broke") from error
 

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
+    from node_app.local_v1.limits import ApiLimits
+
 logger = logging.getLogger(__name__)
 
-CONNECTIONS_MAX: Final = 32
-# Answers in progress get this long to say that the node ends.
-END_GRACE_S: Final = 1.0
+# Connections that wait to be accepted, which takes no time.
+BACKLOG: Final = 32
 
 
 def bind_loopback(port: int) -> socket.socket:
@@ -34,7 +35,7 @@ def bind_loopback(port: int) -> socket.socket:
         SettingsError: the port is taken, or not this user's to take.
     """
     try:
-        return socket.create_server((LOOPBACK, port), backlog=CONNECTIONS_MAX)
+        return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise SettingsError(f"--api-port {port}: {reason}") from error
@@ -48,11 +49,13 @@ class LocalServer:
         listening: socket.socket,
         serve: Callable[[HttpConnection], Awaitable[None]],
         refuse: Callable[[HttpConnection], Awaitable[None]],
+        limits: ApiLimits,
     ) -> None:
         """Args: serve: answers one request; refuse: answers that there are too many at once. Neither closes."""
         self._listening = listening
         self._serve = serve
         self._refuse = refuse
+        self._limits = limits
         self._server: asyncio.Server | None = None
         self._served: set[asyncio.Task[None]] = set()
         self._refused: set[asyncio.Task[None]] = set()
@@ -67,17 +70,17 @@ class LocalServer:
         if self._server is not None:
             self._server.close()
         if self._served:
-            await asyncio.wait(set(self._served), timeout=END_GRACE_S)
+            await asyncio.wait(set(self._served), timeout=self._limits.end_grace_s)
         left = self._served | self._refused
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        has_room = len(self._served) < CONNECTIONS_MAX
+        has_room = len(self._served) < self._limits.connections_max
         handle, tasks = (self._serve, self._served) if has_room else (self._refuse, self._refused)
-        connection = HttpConnection(reader, writer)
-        if len(tasks) >= CONNECTIONS_MAX:
+        connection = HttpConnection(reader, writer, self._limits)
+        if len(tasks) >= self._limits.connections_max:
             connection.abort()
             return
         task = asyncio.create_task(self._run(connection, handle), name="local-api")

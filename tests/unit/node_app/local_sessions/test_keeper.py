@@ -11,8 +11,8 @@ import pytest
 from meshnet.errors import MeshnetError, WorkerError
 from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2
-from node_app.local_sessions import keeper as keeping
 from node_app.local_sessions.keeper import LocalSessions
+from node_app.local_sessions.limits import SessionLimits
 from node_app.refusal import StageRefusedError
 from tests.unit.node_app.local_sessions.local_kit import CONTRACT, SHARD, Worker, a_request
 
@@ -56,7 +56,7 @@ def worker_of(host: Host) -> Worker:
 
 
 async def test_a_session_is_opened_fed_and_closed_once(host: Host) -> None:
-    sessions, worker = LocalSessions(host), worker_of(host)
+    sessions, worker = LocalSessions(host, SessionLimits()), worker_of(host)
     session = await sessions.open(a_request(), SHARD)
     assert sessions.keys() == host.admitted == worker.opened == {session.key}
     assert len(host.packets) == 3  # the prompt's chunks
@@ -66,7 +66,7 @@ async def test_a_session_is_opened_fed_and_closed_once(host: Host) -> None:
 
 
 async def test_a_full_worker_is_waited_for_in_turn(host: Host) -> None:
-    sessions, worker = LocalSessions(host), worker_of(host)
+    sessions, worker = LocalSessions(host, SessionLimits()), worker_of(host)
     worker.places = 1
     first = await sessions.open(a_request(), SHARD)
     waiting = [asyncio.create_task(sessions.open(a_request(), SHARD)) for _ in range(2)]
@@ -79,14 +79,11 @@ async def test_a_full_worker_is_waited_for_in_turn(host: Host) -> None:
     assert len(worker.closed) == 3
 
 
-async def test_whoever_finds_no_place_in_time_is_told(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "PLACE_WAIT_S", 0.2)
-    sessions = LocalSessions(host)
+async def test_whoever_finds_no_place_in_time_is_told(host: Host) -> None:
+    sessions = LocalSessions(host, SessionLimits(place_wait_s=0.2, waiting_max=5))
     worker_of(host).places = 0
-    answers = await asyncio.gather(
-        *(sessions.open(a_request(), SHARD) for _ in range(keeping.WAITING_MAX + 1)), return_exceptions=True
-    )
-    assert len(answers) == keeping.WAITING_MAX + 1
+    answers = await asyncio.gather(*(sessions.open(a_request(), SHARD) for _ in range(6)), return_exceptions=True)
+    assert len(answers) == 6
     for answer in answers:
         assert isinstance(answer, StageRefusedError)
         assert answer.code == "too_many_sessions"
@@ -101,7 +98,7 @@ async def test_whoever_finds_no_place_in_time_is_told(host: Host, monkeypatch: p
 async def test_a_worker_that_does_not_open_is_told_to_close_where_it_may_have(
     host: Host, failure: MeshnetError, *, is_closed: bool
 ) -> None:
-    sessions, worker = LocalSessions(host), worker_of(host)
+    sessions, worker = LocalSessions(host, SessionLimits()), worker_of(host)
     worker.failure = failure
     with pytest.raises(MeshnetError) as caught:
         await sessions.open(a_request(), SHARD)
@@ -111,7 +108,7 @@ async def test_a_worker_that_does_not_open_is_told_to_close_where_it_may_have(
 
 
 async def test_another_model_on_the_worker_is_refused(host: Host) -> None:
-    sessions, worker = LocalSessions(host), worker_of(host)
+    sessions, worker = LocalSessions(host, SessionLimits()), worker_of(host)
     for field_name, value in (("vocab_size", 999), ("contract_digest", b"d" * 32)):
         worker.contract = session_pb2.BoundaryContract.FromString(CONTRACT.SerializeToString())
         setattr(worker.contract, field_name, value)
@@ -123,7 +120,7 @@ async def test_another_model_on_the_worker_is_refused(host: Host) -> None:
 
 
 async def test_a_caller_that_leaves_while_it_opens_leaves_nothing(host: Host) -> None:
-    sessions, worker = LocalSessions(host), worker_of(host)
+    sessions, worker = LocalSessions(host, SessionLimits()), worker_of(host)
     worker.gate.clear()
     opening = asyncio.create_task(sessions.open(a_request(), SHARD))
     async with asyncio.timeout(DEADLINE_S):
@@ -136,7 +133,7 @@ async def test_a_caller_that_leaves_while_it_opens_leaves_nothing(host: Host) ->
 
 
 async def test_a_lost_worker_fails_its_sessions_and_owes_no_close(host: Host) -> None:
-    sessions, worker = LocalSessions(host), worker_of(host)
+    sessions, worker = LocalSessions(host, SessionLimits()), worker_of(host)
     session = await sessions.open(a_request(), SHARD)
     host.worker = None
     sessions.fail_all("worker_lost", "the worker ended")
@@ -149,7 +146,7 @@ async def test_a_lost_worker_fails_its_sessions_and_owes_no_close(host: Host) ->
 
 
 async def test_a_message_that_does_not_read_fails_its_session_alone(host: Host) -> None:
-    sessions = LocalSessions(host)
+    sessions = LocalSessions(host, SessionLimits())
     first, second = [await sessions.open(a_request(), SHARD) for _ in range(2)]
     broken = session_pb2.EdgeMessage(session=first.key.session, epoch=1, from_stage=0, to_stage=127)
     assert sessions.receive(first.key, broken)

@@ -15,9 +15,9 @@ from meshnet.openai.errors import describe_error
 from meshnet.openai.events import FinishReason
 from meshnet.openai.parsing import parse_chat_request
 from node_app.local_sessions.machine import LocalRouteError
-from node_app.local_v1 import answering
 from node_app.local_v1.answering import Answering
 from node_app.local_v1.connection import ClientGoneError
+from node_app.local_v1.limits import ApiLimits
 from node_app.local_v1.served_model import ServedModel
 from node_app.refusal import StageRefusedError
 from node_app.state import WorkerPhase
@@ -85,10 +85,15 @@ class Connection:
 
 
 async def answer(
-    spec: GenerationSpec, sessions: Sessions, connection: Connection, phase: WorkerPhase = WorkerPhase.SERVING
+    spec: GenerationSpec,
+    sessions: Sessions,
+    connection: Connection,
+    phase: WorkerPhase = WorkerPhase.SERVING,
+    limits: ApiLimits | None = None,
 ) -> None:
     model = ServedModel(an_agent(phase), a_model())
-    await Answering(model, cast("LocalSessions", sessions), "attic").answer(cast("HttpConnection", connection), spec)
+    answering = Answering(model, cast("LocalSessions", sessions), "attic", limits or ApiLimits())
+    await answering.answer(cast("HttpConnection", connection), spec)
 
 
 async def test_whole() -> None:
@@ -137,10 +142,9 @@ async def test_tokenising_that_takes_too_long_is_given_up(monkeypatch: pytest.Mo
         await asyncio.Event().wait()
         return ()
 
-    monkeypatch.setattr(answering, "TOKENISE_TIMEOUT_S", 0.05)
     monkeypatch.setattr(ServedModel, "tokenise", for_ever)
     with pytest.raises(MeshnetError, match="node_busy"):
-        await answer(a_spec(), Sessions(), Connection())
+        await answer(a_spec(), Sessions(), Connection(), limits=ApiLimits(tokenise_timeout_s=0.05))
 
 
 @pytest.mark.parametrize(

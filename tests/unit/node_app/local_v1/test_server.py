@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from meshnet.openai.errors import RequestError
-from node_app.local_v1 import connection as connecting
-from node_app.local_v1 import server as serving
 from node_app.local_v1.connection import ClientGoneError, Head, HttpConnection
+from node_app.local_v1.limits import ApiLimits
 from node_app.local_v1.server import LocalServer, bind_loopback
 from node_app.settings import SettingsError
 
@@ -69,10 +68,12 @@ async def refuse(connection: HttpConnection) -> None:
 
 
 @asynccontextmanager
-async def a_server(handle: Callable[[HttpConnection], Awaitable[None]]) -> AsyncIterator[int]:
+async def a_server(
+    handle: Callable[[HttpConnection], Awaitable[None]], limits: ApiLimits | None = None
+) -> AsyncIterator[int]:
     listening = bind_loopback(0)
     port: int = listening.getsockname()[1]
-    async with asyncio.timeout(DEADLINE_S), LocalServer(listening, handle, refuse):
+    async with asyncio.timeout(DEADLINE_S), LocalServer(listening, handle, refuse, limits or ApiLimits()):
         yield port
 
 
@@ -134,11 +135,9 @@ async def test_a_refused_sender_sees_its_refusal() -> None:
         writer.close()
 
 
-async def test_a_head_or_a_body_that_does_not_come_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "HEAD_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(connecting, "BODY_TIMEOUT_S", 0.1)
+async def test_a_head_or_a_body_that_does_not_come_ends_in_time() -> None:
     recorder = Recorder()
-    async with a_server(recorder.serve) as port:
+    async with a_server(recorder.serve, ApiLimits(head_timeout_s=0.1, body_timeout_s=0.1)) as port:
         assert await exchange(port, b"") == b""
         assert await exchange(port, b"GET / HTTP/1.1\r\n") == b""
         late = await exchange(port, b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\n\r\na")
@@ -157,10 +156,9 @@ async def test_a_client_that_leaves_is_noticed() -> None:
         await recorder.left.wait()
 
 
-async def test_a_client_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connecting, "STALL_S", 0.2)
+async def test_a_client_that_does_not_read_is_cut() -> None:
     recorder = Recorder()
-    async with a_server(recorder.flood) as port:
+    async with a_server(recorder.flood, ApiLimits(stall_s=0.2)) as port:
         client = socket.create_connection(("127.0.0.1", port))
         client.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
         await recorder.left.wait()
@@ -168,10 +166,9 @@ async def test_a_client_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatc
     assert "took nothing" in str(recorder.errors[0])
 
 
-async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "CONNECTIONS_MAX", 3)
+async def test_connections_are_bounded() -> None:
     recorder = Recorder()
-    async with a_server(recorder.hold) as port:
+    async with a_server(recorder.hold, ApiLimits(connections_max=3)) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
         assert (await exchange(port, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")).endswith(b"busy")
         for _, writer in held:
@@ -188,9 +185,8 @@ async def test_connections_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
                 writer.close()
 
 
-async def test_the_end_of_the_server_ends_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "END_GRACE_S", 0.1)
-    async with a_server(Recorder().hold) as port:
+async def test_the_end_of_the_server_ends_its_connections() -> None:
+    async with a_server(Recorder().hold, ApiLimits(end_grace_s=0.1)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
         await writer.drain()
