@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 # An index that took less to make than this is made anew for every request.
 CHEAP_S: Final = 0.02
-# Renewing takes at most one part in so many of a core,
+# Renewing takes one part in so many of a core,
 USES_OF_COST: Final = 10.0
-# and no index is used for longer than twice this.
+# or more where that would let an index get older than this; none is used for longer than twice it. Source: ADR 10.
 FRESH_MAX_S: Final = 1.0
 # Fewer offers are indexed faster than a thread is asked to.
 INLINE_OFFERS_MAX: Final = 500
