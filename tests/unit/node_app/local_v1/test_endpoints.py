@@ -1,0 +1,56 @@
+"""What nobody foresaw in a request: answered as an error of ours, and logged without the request's words."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, cast
+
+from node_app.local_v1.endpoints import Endpoints
+from node_app.local_v1.limits import ApiLimits
+from node_app.local_v1.served_model import ServedModel
+from node_app.local_v1.server import LocalServer, bind_loopback
+from tests.unit.node_app.local_v1.stand_ins import a_model, an_agent
+
+if TYPE_CHECKING:
+    import pytest
+
+    from meshnet.openai.specification import GenerationSpec
+    from node_app.local_v1.answering import Answering
+    from node_app.local_v1.connection import HttpConnection
+
+DEADLINE_S = 5.0
+PROMPT = "a secret of the user's"
+
+
+class Mistaken:
+    """Fails with words of the request."""
+
+    async def answer(self, connection: HttpConnection, spec: GenerationSpec) -> None:
+        raise KeyError(PROMPT)
+
+
+async def ask(port: int, body: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    writer.write(head.encode() + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_a_mistake_of_ours_is_told_without_the_request(caplog: pytest.LogCaptureFixture) -> None:
+    listening = bind_loopback(0)
+    port = listening.getsockname()[1]
+    endpoints = Endpoints(port, ServedModel(an_agent(), a_model()), cast("Answering", Mistaken()))
+    body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": PROMPT}]}).encode()
+    async with (
+        asyncio.timeout(DEADLINE_S),
+        LocalServer(listening, endpoints.serve, endpoints.refuse, ApiLimits()),
+    ):
+        answer = await ask(port, body)
+    assert answer.startswith(b"HTTP/1.1 500 ")
+    assert b'"internal_error"' in answer
+    assert "KeyError" in caplog.text
+    assert "in answer" in caplog.text  # where it was
+    assert PROMPT not in caplog.text + answer.decode()
