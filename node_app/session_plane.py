@@ -14,8 +14,8 @@ from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from node_app.bridging import Bridging
 from node_app.data import DataLink
-from node_app.local_sessions.keeper import LocalSessions
 from node_app.local_sessions.limits import SessionLimits
+from node_app.local_sessions.opening import LocalSessions
 from node_app.meter import RollingRate
 from node_app.reconcile import Differences, compare, confirmed
 from node_app.refusal import StageRefusedError

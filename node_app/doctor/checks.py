@@ -13,10 +13,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import MeshnetError
-from node_app.doctor.checking import Check
+from node_app.doctor.check_runs import Check
 from node_app.doctor.findings import Finding, failed
-from node_app.doctor.judging import machine, site, state, worker
-from node_app.doctor.reading import machine as machine_reading
+from node_app.doctor.judging import computer, site, state, worker
+from node_app.doctor.reading import computer as computer_reading
 from node_app.doctor.reading import programs
 from node_app.doctor.reading import site as site_reading
 from node_app.doctor.reading import state as state_reading
@@ -39,13 +39,13 @@ MODEL_S: Final = 60.0
 def plan_checks(options: DoctorOptions) -> list[Check]:
     """Return the checks for what was asked, in the order in which they are told."""
     checks = [
-        Check("python", QUICK_S, lambda: [machine.judge_python(sys.version_info[:3])]),
+        Check("python", QUICK_S, lambda: [computer.judge_python(sys.version_info[:3])]),
         Check("packages", PACKAGES_S, lambda: _check_packages(options.worker_path)),
         Check("worker", PROGRAM_S, lambda: _check_worker(options.worker_path)),
         Check("devices", PROGRAM_S, lambda: _check_devices(options.worker_path)),
         Check("hardware", QUICK_S, _check_hardware),
-        Check("descriptors", QUICK_S, lambda: [machine.judge_descriptors(machine_reading.read_descriptor_limit())]),
-        Check("clock", QUICK_S, lambda: [machine.judge_clock(time.time())]),
+        Check("descriptors", QUICK_S, lambda: [computer.judge_descriptors(computer_reading.read_descriptor_limit())]),
+        Check("clock", QUICK_S, lambda: [computer.judge_clock(time.time())]),
         Check("state", QUICK_S, lambda: [state.judge_directory(state_reading.read_directory(options.state_dir))]),
         Check("disk", QUICK_S, lambda: [_check_disk(options.state_dir)]),
         Check("node", QUICK_S, lambda: state.judge_agent(state_reading.read_agent(options.state_dir))),
@@ -79,8 +79,8 @@ def _check_packages(asked: Path | None) -> Iterable[Finding]:
     environment = dict(os.environ)
     with suppress(MeshnetError):  # told by the worker's check
         name_library(environment, find_worker_program(asked))
-    names = (*machine.NODE_MODULES, *machine.OPTIONAL_MODULES)
-    return machine.judge_modules(programs.read_import_problems(names, environment))
+    names = (*computer.NODE_MODULES, *computer.OPTIONAL_MODULES)
+    return computer.judge_modules(programs.read_import_problems(names, environment))
 
 
 def _check_worker(asked: Path | None) -> Iterable[Finding]:
@@ -111,8 +111,8 @@ def _check_hardware() -> Iterator[Finding]:
 
 
 def _check_disk(state_dir: Path) -> Finding:
-    folder = machine_reading.nearest_existing(state_dir)
-    return machine.judge_disk(str(folder), machine_reading.read_free_bytes(folder))
+    folder = computer_reading.nearest_existing(state_dir)
+    return computer.judge_disk(str(folder), computer_reading.read_free_bytes(folder))
 
 
 def _check_model(path: Path, options: DoctorOptions) -> Iterator[Finding]:
@@ -133,7 +133,7 @@ def _check_model(path: Path, options: DoctorOptions) -> Iterator[Finding]:
 
 def _check_peers(site_url: str, options: DoctorOptions) -> Finding:
     address = choose_listen_address(site_url, options.carrier, options.link_listen)
-    problem = machine_reading.try_listening(address) if address else ""
+    problem = computer_reading.try_listening(address) if address else ""
     is_node_running = state_reading.read_agent(options.state_dir).status is not None
     is_asked = options.link_listen is not None
-    return machine.judge_listening(machine.ListenFacts(address, problem, is_asked, is_node_running))
+    return computer.judge_listening(computer.ListenFacts(address, problem, is_asked, is_node_running))

@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from node_app.doctor.checking import run_checks
+from node_app.doctor.check_runs import run_checks
 from node_app.doctor.checks import plan_checks
 from node_app.doctor.findings import as_json, as_line, exit_status, summary_line
 from node_app.doctor.options import parse_options

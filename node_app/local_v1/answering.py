@@ -23,7 +23,7 @@ from meshnet.openai.response_writer import ID_PREFIXES, Heading, ResponseWriter
 from meshnet.openai.server_sent_events import CONTENT_TYPE
 from meshnet.openai.stream_writer import StreamWriter
 from meshnet.openai.telemetry import Phase
-from node_app.local_sessions.keeper import FULL_CODES
+from node_app.local_sessions.opening import FULL_CODES
 from node_app.local_sessions.terms import LocalRequest
 from node_app.local_v1.generation import LocalGeneration, OwnStage
 from node_app.refusal import StageRefusedError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from meshnet.openai.events import GenerationEvent
     from meshnet.openai.specification import GenerationSpec
     from meshnet.vocab import Vocabulary
-    from node_app.local_sessions.keeper import LocalSessions
+    from node_app.local_sessions.opening import LocalSessions
     from node_app.local_sessions.session import LocalSession
     from node_app.local_sessions.terms import LocalShard
     from node_app.local_v1.connection import HttpConnection

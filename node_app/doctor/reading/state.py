@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from meshnet.errors import MeshnetError
 from node_app.agent_status import StatusError, parse_status
 from node_app.doctor.judging.state import AgentFacts, DirectoryFacts, EnrolmentFacts
-from node_app.doctor.reading.machine import nearest_existing
+from node_app.doctor.reading.computer import nearest_existing
 from node_app.local_address import read_address
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from meshnet.constants import WIRE_VERSION, WIRE_VERSION_MIN
 from node_app.doctor.judging.state import AgentFacts, EnrolmentFacts
 from node_app.doctor.judging.worker import judge_devices, judge_version
 from node_app.doctor.reading import programs, site, state
-from node_app.doctor.reading.machine import nearest_existing, read_descriptor_limit, read_free_bytes, try_listening
+from node_app.doctor.reading.computer import nearest_existing, read_descriptor_limit, read_free_bytes, try_listening
 from node_app.identity import IdentityStore
 from node_app.local_address import ADDRESS_FILE
 from node_app.worker.process import name_library

@@ -25,7 +25,7 @@ from tests.unit.node_app.local_v1.stand_ins import Recited, a_model, an_agent
 
 if TYPE_CHECKING:
     from meshnet.openai.specification import GenerationSpec
-    from node_app.local_sessions.keeper import LocalSessions
+    from node_app.local_sessions.opening import LocalSessions
     from node_app.local_sessions.session import LocalSession
     from node_app.local_sessions.terms import LocalRequest, LocalShard
     from node_app.local_v1.connection import Headers, HttpConnection

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from node_app.doctor.checking import Check, run_checks
+from node_app.doctor.check_runs import Check, run_checks
 from node_app.doctor.findings import Verdict, ok
 
 if TYPE_CHECKING:

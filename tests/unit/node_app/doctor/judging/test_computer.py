@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from node_app.doctor.findings import GIB, Verdict
-from node_app.doctor.judging.machine import (
+from node_app.doctor.judging.computer import (
     NODE_MODULES,
     OPTIONAL_MODULES,
     ListenFacts,

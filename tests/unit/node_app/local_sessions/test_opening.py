@@ -11,8 +11,8 @@ import pytest
 from meshnet.errors import MeshnetError, WorkerError
 from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2
-from node_app.local_sessions.keeper import LocalSessions
 from node_app.local_sessions.limits import SessionLimits
+from node_app.local_sessions.opening import LocalSessions
 from node_app.refusal import StageRefusedError
 from tests.unit.node_app.local_sessions.local_kit import CONTRACT, SHARD, Worker, a_request
 
