@@ -13,7 +13,7 @@ help: ## show this list
 bootstrap: ## set up system packages, .venv, llama.cpp's source and bindings (at once when up to date)
 	@$(PYTHON) packaging/bootstrap.py
 
-browser: ## make a Chromium available for the browser tests (nothing else needs one)
+browser: ## make a Chromium available for the browser tests alone (`make test` does it itself)
 	@$(PYTHON) packaging/chromium.py
 
 native: bootstrap ## build libllama and meshnet-worker into build/native/$(PRESET)/bin
@@ -33,7 +33,7 @@ asan: bootstrap ## build our own sources with sanitizers and run their native te
 	@$(VENV) native/tools/build.py cpu-asan
 	@.venv/bin/ctest --test-dir build/native/cpu-asan --timeout 300 --output-on-failure
 
-fuzz: bootstrap ## fuzz what comes from peers and relays for 60 s; ARGS="--seconds N"; the last line is JSON
+fuzz: bootstrap ## fuzz what comes from peers and relays: 60 s, and at most 120 s for its control; ARGS="--seconds N"; the last line is JSON
 	@$(VENV) native/tools/fuzz.py $(ARGS)
 
 proto: bootstrap ## regenerate Python code from shared/meshnet/v1/*.proto
@@ -48,7 +48,7 @@ lint: bootstrap ## ruff, mypy, import-linter, clang-format
 format: bootstrap ## format Python and C++
 	@$(VENV) packaging/lint.py --fix
 
-test: bootstrap browser ## build what is missing and run everything; the last line is JSON
+test: bootstrap ## build what is missing and run everything; the last line is JSON
 	@$(VENV) packaging/run_tests.py
 
 parity: native model ## compare split and unsplit bit for bit, between processes and through the whole stack

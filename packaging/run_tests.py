@@ -18,6 +18,8 @@ import qt_libraries
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "build/reports"
+# What the tests need beside what `make bootstrap` sets up.
+PREPARATIONS = (["packaging/qt_libraries.py"], ["packaging/chromium.py"], ["native/tools/build.py", "cpu"])
 # A whole part may take this long before it is ended as hung.
 _PART_TIMEOUT_S = 2400
 _PYTEST_NOTHING_COLLECTED = 5
@@ -94,9 +96,9 @@ def _ctest(report: Path) -> list[str]:
 
 
 def run_everything() -> Counts:
-    """Build and run all parts in order; a failed build fails the run and the Python part still runs."""
+    """Provide and build what is missing, run all parts in order; what fails fails the run, and the rest still runs."""
     counts = Counts()
-    for command in (["packaging/qt_libraries.py"], ["native/tools/build.py", "cpu"]):
+    for command in PREPARATIONS:
         counts.failed += 1 if _run([sys.executable, *command]) else 0
     python = _part(_pytest("not e2e", REPORTS / "python.xml"), REPORTS / "python.xml")
     native = _part(_ctest(REPORTS / "native.xml"), REPORTS / "native.xml")

@@ -180,18 +180,20 @@ def fuzz(seconds: int) -> int:
 def main() -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=SECONDS, help="of the fuzzer; its control takes a few more")
+    of_control = f"its control takes {CONTROL_SECONDS} s at most beside them"
+    parser.add_argument("--seconds", type=int, default=SECONDS, help=f"of the fuzzer ({SECONDS}); {of_control}")
     arguments = parser.parse_args()
     try:
         provide_clang()
-        status = build("fuzz", [FUZZER, CONTROL], [])
+        return build("fuzz", [FUZZER, CONTROL], []) or fuzz(arguments.seconds)
     except system_packages.MissingPrerequisiteError as error:
         print(f"fuzz: {error}", file=sys.stderr)
         return EXIT_PREREQUISITE
     except SourceError as error:
         print(f"fuzz: {error}", file=sys.stderr)
-        return 1
-    return status or fuzz(arguments.seconds)
+    except subprocess.TimeoutExpired as error:
+        print(f"fuzz: {Path(error.cmd[0]).name} did not end within {error.timeout:g} s", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

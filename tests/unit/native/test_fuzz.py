@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,15 @@ def test_without_clang_and_root_one_line_says_what_is_missing(
         fuzz.provide_clang()
     assert fuzz.main() == fuzz.EXIT_PREREQUISITE
     assert capsys.readouterr().err == "fuzz: without root this must be installed first: clang libclang-rt-dev\n"
+
+
+def test_a_fuzzer_that_does_not_end_is_one_line_and_a_failure(monkeypatch, capsys) -> None:
+    def hang(_seconds: int) -> int:
+        raise subprocess.TimeoutExpired(["/build/native/fuzz/bin/wire_fuzzer", "-runs=0"], 180)
+
+    monkeypatch.setattr(fuzz.sys, "argv", ["fuzz.py"])
+    monkeypatch.setattr(fuzz, "provide_clang", lambda: None)
+    monkeypatch.setattr(fuzz, "build", lambda *_arguments: 0)
+    monkeypatch.setattr(fuzz, "fuzz", hang)
+    assert fuzz.main() == 1
+    assert capsys.readouterr().err == "fuzz: wire_fuzzer did not end within 180 s\n"

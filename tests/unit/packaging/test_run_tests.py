@@ -1,5 +1,6 @@
 import pytest
 
+import run_tests
 from run_tests import Counts, PartResult, exit_status, read_junit
 
 REPORT = """\
@@ -31,3 +32,17 @@ def test_a_report_that_was_never_written_is_a_failure(tmp_path):
 )
 def test_testing_nothing_or_skipping_is_no_success(counts, status):
     assert exit_status(counts) == status
+
+
+def test_everything_that_tests_need_is_provided_and_a_failure_of_it_is_counted(monkeypatch, tmp_path):
+    commands = []
+
+    def run(command):
+        commands.append(command[1:])
+        return 1
+
+    monkeypatch.setattr(run_tests, "_run", run)
+    monkeypatch.setattr(run_tests, "REPORTS", tmp_path)
+    assert run_tests.run_everything().failed >= len(run_tests.PREPARATIONS)
+    assert commands[:3] == [["packaging/qt_libraries.py"], ["packaging/chromium.py"], ["native/tools/build.py", "cpu"]]
+    assert all((run_tests.ROOT / script).is_file() for script, *_ in commands[:3])
