@@ -1,7 +1,8 @@
 """FakeEngine: a model without weights, whose rows depend on every token before them.
 
 Invariants: every value is an integer below `MODULUS`, exact in f32, so that cutting the layers anywhere gives equal
-rows; each sequence keeps one state per layer and position, so that it can be truncated to any length.
+rows; each sequence keeps one state per layer and position, so that it can be truncated to any length. No node runs this
+code: it is the reference that the worker's own FakeEngine is compared with, and the model of every simulated stage.
 Source: docs/wire.md, FakeEngine.
 """
 

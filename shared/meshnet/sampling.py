@@ -1,7 +1,8 @@
 """The last step of a generation: from raw logits to one token id, equal on every machine.
 
 Invariants: double precision throughout, sums in the order written down; the draw is keyed by (seed, position, choice)
-and nothing else, so any position can be drawn again. Source: docs/wire.md, Sampling.
+and nothing else, so any position can be drawn again. This is the wire's arithmetic in Python: the reference that the
+worker's own is compared with, and the sampler of every tail that is written in Python. Source: docs/wire.md, Sampling.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Invariants: indices are consecutive over the whole generation; the tail keeps every event until it is acknowledged and
 never runs more than its window past the last acknowledgement; the Gateway takes each index once, in order, and nothing
-after the finish. Times are the caller's monotonic seconds. Source: docs/wire.md, Credits and Finish.
+after the finish. Times are the caller's monotonic seconds. `TokenSender` is for tails that are written in Python; the
+worker has its own, which the same tests hold. Source: docs/wire.md, Credits and Finish.
 """
 
 from __future__ import annotations

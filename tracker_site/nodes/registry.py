@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
-from tracker_site import database
 from tracker_site.nodes.models import LoadedShard, Node
 
 if TYPE_CHECKING:
@@ -69,11 +68,6 @@ def live_shards(artifact_digest: bytes) -> list[ShardOffer]:
     """Every shard of an artifact (32-byte digest) that could serve now, in layer order."""
     rows = _present_shards().filter(artifact_digest=artifact_digest.hex())
     return [_offer(row) for row in rows.order_by("layer_begin", "layer_end", "node_id")]
-
-
-async def live_shards_async(artifact_digest: bytes) -> list[ShardOffer]:
-    """Like `live_shards`, from the event loop."""
-    return await database.read(live_shards, artifact_digest)
 
 
 def _present_shards() -> QuerySet[LoadedShard]:

@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from meshnet.constants import MAX_STAGES
 from tracker_site.routes.cost import carrier_ms_between
 from tracker_site.routes.no_route import explain_no_route
-from tracker_site.routes.offer_index import ContractGroup, OfferIndex, Segment
 from tracker_site.routes.offers import CarrierClass, Offer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tracker_site.routes.need import RouteNeed
+    from tracker_site.routes.offer_index import ContractGroup, OfferIndex, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +141,3 @@ def plan_indexed(index: OfferIndex, need: RouteNeed) -> RoutePlan:
     if best is None:
         raise explain_no_route(index, need)
     return RoutePlan(best.stages(), best.cost_ms)
-
-
-def plan_route(offers: Iterable[Offer], need: RouteNeed) -> RoutePlan:
-    """The fastest route for `need`; where many requests meet the same offers, index them once instead.
-
-    Raises:
-        NoRouteError: nothing fits; it says why.
-    """
-    return plan_indexed(OfferIndex(offers, is_exact=need.is_exact), need)

@@ -24,7 +24,7 @@ from tracker_site.nodes import control, presence
 from tracker_site.nodes.control import StageError, StageNews
 from tracker_site.nodes.models import Node
 from tracker_site.nodes.refusals import ControlRefusalCode
-from tracker_site.nodes.registry import live_shards_async
+from tracker_site.nodes.registry import live_shards
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ async def fetch(node: Node) -> Node:
 
 
 async def is_live() -> bool:
-    return len(await live_shards_async(wire.ARTIFACT)) == 1
+    return len(await database.read(live_shards, wire.ARTIFACT)) == 1
 
 
 async def news_of(channel: str) -> StageNews:
@@ -129,7 +129,7 @@ class TestPresence:
                 await end.send(report=wire.report(shard))
 
             async def newest_is_stored() -> bool:
-                return [offer.sessions for offer in await live_shards_async(wire.ARTIFACT)] == [7]
+                return [offer.sessions for offer in await database.read(live_shards, wire.ARTIFACT)] == [7]
 
             await eventually(newest_is_stored)
 
@@ -198,7 +198,7 @@ class TestRefusals:
     async def test_an_unknown_key(self, node: Node) -> None:
         async with NodeEnd(SigningKey.from_bytes(b"x" * 32)) as end:
             assert (await end.greet()).refusal.code == "unknown_node"
-            assert await end.closed() == 1008
+            assert await end.closed() == CLOSE_REFUSED
         assert (await fetch(node)).last_seen_at is None
 
     async def test_a_blocked_node(self, node: Node) -> None:

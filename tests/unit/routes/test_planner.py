@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from tracker_site.routes.cost import route_ms
 from tracker_site.routes.need import EXPECTED_TOKENS_MAX, RouteNeed
 from tracker_site.routes.no_route import NoRouteError, NoRouteReason, missing_ranges
+from tracker_site.routes.offer_index import OfferIndex
 from tracker_site.routes.offers import CarrierPolicy, Hop, Offer, hop_between
-from tracker_site.routes.planner import RoutePlan, plan_route
+from tracker_site.routes.planner import RoutePlan, plan_indexed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 N_LAYERS = 4
 
@@ -43,6 +44,10 @@ def an_offer(node_id: str, layer_begin: int, layer_end: int, **changes: object) 
 
 
 NEED = RouteNeed(n_layers=N_LAYERS, prompt_tokens=100, max_tokens=50)
+
+
+def plan_route(offers: Iterable[Offer], need: RouteNeed) -> RoutePlan:
+    return plan_indexed(OfferIndex(offers, is_exact=need.is_exact), need)
 
 
 def ranges(plan: RoutePlan) -> list[tuple[str, int, int]]:

@@ -88,10 +88,6 @@ class GgufHeader:
             raise refused("bad_metadata", f"{key} is not given as a number from 1 to {largest}")
         return value
 
-    def tensors_of_layer(self, layer: int) -> tuple[GgufTensor, ...]:
-        """The tensors that belong to one layer."""
-        return tuple(tensor for tensor in self.tensors if layer_of(tensor.name) == layer)
-
 
 def layer_of(tensor_name: str) -> int | None:
     """Absolute layer number of a tensor by its name ("blk.7.attn_q.weight": 7); None for the head's and tail's."""

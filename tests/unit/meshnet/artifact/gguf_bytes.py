@@ -1,10 +1,12 @@
-"""Writes GGUF files by hand, right or wrong, byte for byte."""
+"""Writes GGUF files by hand, right or wrong, byte for byte, and looks for tensors in what is read of them."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from meshnet.artifact.gguf import GgufHeader, GgufTensor, layer_of
 
 STRING, ARRAY, UINT32, BOOL = 8, 9, 4, 7
 
@@ -29,6 +31,10 @@ def entry(key: str, value: str | int | bool | list[str]) -> bytes:
 def tensor(name: str, shape: list[int], offset_bytes: int, type_number: int = 0) -> bytes:
     dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
     return string(name) + dimensions + struct.pack("<IQ", type_number, offset_bytes)
+
+
+def tensors_of_layer(header: GgufHeader, layer: int) -> list[GgufTensor]:
+    return [tensor for tensor in header.tensors if layer_of(tensor.name) == layer]
 
 
 MODEL_KEYS = [

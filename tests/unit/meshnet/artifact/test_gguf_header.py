@@ -20,6 +20,7 @@ from tests.unit.meshnet.artifact.gguf_bytes import (
     entry,
     string,
     tensor,
+    tensors_of_layer,
 )
 
 
@@ -31,7 +32,7 @@ def test_a_sound_file(tmp_path: Path) -> None:
         128,
         8,
     )
-    (first,) = header.tensors_of_layer(0)
+    (first,) = tensors_of_layer(header, 0)
     assert (first.name, first.shape, first.size_bytes) == ("blk.0.weight", (8,), 32)
     assert first.offset_bytes == header.parts[0].data_offset_bytes
     assert header.paths == (tmp_path / "model.gguf",)
