@@ -4,9 +4,10 @@
 
 Single-stream decode of the demo's model and of a generated one of a billion parameters: two stages with direct links
 over TLS on this machine, two threads each, with the machine's compute turn, against the whole model in one worker; the
-control is a second worker with the whole model. Then the hop between two workers against a bare gRPC stream. What a
-control shows to be too noisy is measured again, as often as `--attempts` allows. The last line is one JSON object; keys
-that are not measured yet are named in `absent`. Exit status 3: nothing can be concluded, neither pass nor fail.
+control is a second worker with the whole model, and both trade places. Then the hop between two workers against a bare
+gRPC stream. What a control shows to be too noisy is measured again, as often as `--attempts` allows. The last line is
+one JSON object; keys that are not measured yet are named in `absent`. Exit status 3 (make says so, and has its own):
+nothing can be concluded, neither pass nor fail.
 """
 
 from __future__ import annotations
@@ -133,7 +134,9 @@ async def measure(folder: Path, pairs: int, attempts: int) -> Result:
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=ROUNDS_MIN + 2)
+    parser.add_argument(
+        "--pairs", type=int, default=ROUNDS_MIN + 1, help="even, so that both twins play each part as often"
+    )
     parser.add_argument("--attempts", type=int, default=2)
     arguments = parser.parse_args()
     if not DEMO.path.exists():

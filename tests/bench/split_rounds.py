@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.llama_routes import Arm, BenchModel, LlamaRoute, llama_route
-from tests.bench.pairs import Rounds, is_outside_band, rounded
+from tests.bench.pairs import Rounds, is_outside_band, rounded, traded
 from tests.bench.progress import BenchProgress
 
 UNSPLIT, CONTROL, SPLIT = "unsplit", "control", "split"
@@ -96,7 +96,8 @@ class SplitBench:
         for number in range(pairs):
             for name in rounds.order(number):
                 self._progress.now(f"{self._subject.name} {number + 1}/{pairs} {name}")
-                rounds.add(name, await self._routes[name].tokens_per_s(self._subject.tokens))
+                route = self._routes[traded(name, number, (UNSPLIT, CONTROL))]
+                rounds.add(name, await route.tokens_per_s(self._subject.tokens))
                 self._progress.advance(self._subject.run_s)
             rates = ", ".join(f"{arm} {rounds.rates[arm][-1]:.1f}" for arm in rounds.arms)
             self._progress.say(f"{self._subject.name} {number + 1}/{pairs}: {rates} tokens/s")

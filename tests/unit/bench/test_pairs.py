@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tests.bench.pairs import Rounds, farthest_from_one, is_outside_band
+from tests.bench.pairs import Rounds, farthest_from_one, is_outside_band, traded
 
 ARMS = ("unsplit", "control", "split")
 
@@ -48,6 +48,27 @@ def test_rounds_that_are_not_whole_give_no_ratio() -> None:
 )
 def test_unequal_controls_conclude_nothing(control: float, expected: bool) -> None:
     assert is_outside_band(control) is expected
+
+
+def test_twins_trade_places_and_nobody_else_does() -> None:
+    twins = ("unsplit", "control")
+    for number in range(8):
+        played = [traded(arm, number, twins) for arm in ARMS]
+        assert sorted(played[:2]) == sorted(twins)
+        assert played[2] == "split"
+    assert Counter(traded("unsplit", number, twins) for number in range(8)) == dict.fromkeys(twins, 4)
+
+
+def test_a_twin_that_is_always_slower_does_not_make_the_control_noisy() -> None:
+    """The control of the trade: without it the same two processes are outside the band for ever."""
+    speed = {"unsplit": 100.0, "control": 106.0, "split": 97.0}
+    traded_rounds, kept_rounds = Rounds(ARMS), Rounds(ARMS)
+    for number in range(8):
+        for arm in ARMS:
+            traded_rounds.add(arm, speed[traded(arm, number, ("unsplit", "control"))])
+            kept_rounds.add(arm, speed[arm])
+    assert not is_outside_band(traded_rounds.ratio("control", "unsplit"))
+    assert is_outside_band(kept_rounds.ratio("control", "unsplit"))
 
 
 def test_the_worst_control_counts() -> None:
