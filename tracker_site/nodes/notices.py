@@ -12,7 +12,8 @@ from enum import StrEnum
 from typing import Final
 
 MESSAGE_CHARACTERS: Final = 300
-_SHOWN_DIGITS: Final = 12
+# Of a digest, in hex.
+SHOWN_DIGITS: Final = 12
 
 
 class NoticeCode(StrEnum):
@@ -43,7 +44,7 @@ class Notice:
 def artifact_unknown(artifact_digest: str) -> Notice:
     """The site has no model of this digest (hex)."""
     message = (
-        f"the file's digest ({artifact_digest[:_SHOWN_DIGITS]}...) is not that of any model of this site; it may be "
+        f"the file's digest ({artifact_digest[:SHOWN_DIGITS]}...) is not that of any model of this site; it may be "
         "damaged, incomplete or another quantisation. Fetch the site's own file, or ask the site to offer this one"
     )
     return Notice(NoticeCode.ARTIFACT_UNKNOWN, message)
@@ -66,7 +67,7 @@ def layers_differ(name: str, found: tuple[int, int], expected: tuple[int, int]) 
 def contract_mismatch(contract_digest: str, other_digest: str, others: int, differing: Sequence[str]) -> Notice:
     """The prevailing contract of `others` nodes is another one; `differing` says where, as far as it is known."""
     message = (
-        f"contract {contract_digest[:_SHOWN_DIGITS]} differs from {other_digest[:_SHOWN_DIGITS]} of {others} other "
+        f"contract {contract_digest[:SHOWN_DIGITS]} differs from {other_digest[:SHOWN_DIGITS]} of {others} other "
         "node(s); it cannot share a route with them"
     )
     hint = "; ".join(differing) or "start it with the same options and software as they have"

@@ -76,27 +76,11 @@ def record_report(node_id: str, channel_name: str, report: Report, *, is_same_sh
         What the node should be told, the empty notice where all is well; None when the connection is no longer the
         node's: then nothing changed.
     """
-    now = timezone.now()
-    changed = Node.objects.filter(pk=node_id, channel_name=channel_name).update(
-        state=report.state,
-        reason=report.reason[:REASON_CHARACTERS],
-        link_address=report.link_address,
-        link_fingerprint=report.link_fingerprint.hex(),
-        carrier=report.carrier,
-        data_connected=report.data_connected,
-        last_seen_at=now,
-        lease_expires_at=now + _lease(),
-    )
-    if not changed:
+    if not _store_state(node_id, channel_name, report):
         return None
     if not is_same_shards:
         _drop_other_shards(node_id, report)
-    LoadedShard.objects.bulk_create(
-        [_shard_row(node_id, identity, figures) for identity, figures in report.shards],
-        update_conflicts=True,
-        unique_fields=IDENTITY_FIELDS,
-        update_fields=_updated_fields(),
-    )
+    _store_shards(node_id, report)
     notice = notice_for(node_id)
     # What was wrong may have been mended since, in the catalogue or at other nodes.
     if notice.code or not is_same_shards:
@@ -165,6 +149,22 @@ def _lock(public_key: str) -> Node | None:
     return Node.objects.select_for_update(of=("self",)).select_related("owner").filter(public_key=public_key).first()
 
 
+def _store_state(node_id: str, channel_name: str, report: Report) -> bool:
+    """Store what a report says of the node and extend its lease; False where the connection is no longer the node's."""
+    now = timezone.now()
+    changed = Node.objects.filter(pk=node_id, channel_name=channel_name).update(
+        state=report.state,
+        reason=report.reason[:REASON_CHARACTERS],
+        link_address=report.link_address,
+        link_fingerprint=report.link_fingerprint.hex(),
+        carrier=report.carrier,
+        data_connected=report.data_connected,
+        last_seen_at=now,
+        lease_expires_at=now + _lease(),
+    )
+    return bool(changed)
+
+
 def _drop_other_shards(node_id: str, report: Report) -> None:
     keep = {
         (identity.artifact_digest.hex(), identity.layer_begin, identity.layer_end) for identity in report.identities
@@ -172,6 +172,15 @@ def _drop_other_shards(node_id: str, report: Report) -> None:
     for shard in LoadedShard.objects.filter(node_id=node_id):
         if (shard.artifact_digest, shard.layer_begin, shard.layer_end) not in keep:
             shard.delete()
+
+
+def _store_shards(node_id: str, report: Report) -> None:
+    LoadedShard.objects.bulk_create(
+        [_shard_row(node_id, identity, figures) for identity, figures in report.shards],
+        update_conflicts=True,
+        unique_fields=IDENTITY_FIELDS,
+        update_fields=_updated_fields(),
+    )
 
 
 def _shard_row(node_id: str, identity: ShardIdentity, figures: ShardFigures) -> LoadedShard:

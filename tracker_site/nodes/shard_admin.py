@@ -12,13 +12,12 @@ from django.db.models import Case, CharField, Value, When
 
 from tracker_site.nodes.known_models import known_models
 from tracker_site.nodes.models import LoadedShard
-from tracker_site.nodes.notices import LABELS
+from tracker_site.nodes.notices import LABELS, SHOWN_DIGITS
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
-SHOWN_DIGITS = 12  # of a digest
 SHARD_COLUMNS = ("served_model", "layers", "trouble", "context_length", "step_ms", "kv_cells", "session_count")
 SHARD_FIELDS = (
     "problem", "served_model", "layers", "architecture", "context_length", "step_ms", "prefill_ms", "kv_cells",
