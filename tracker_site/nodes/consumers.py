@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CLOSE_POLICY: Final = 1008  # RFC 6455, 7.4.1; the refusal sent before it says which
+# Of the private range: Daphne sends no other, and raises for the protocol's own 1008. The refusal before it says why.
+CLOSE_REFUSED: Final = 4008
 NONCE_BYTES: Final = 32
 
 
@@ -130,7 +131,7 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
                 break
         self._clock_moved.set()
         if self.link.is_closed:
-            await self.close(CLOSE_POLICY)
+            await self.close(CLOSE_REFUSED)
 
     async def _run_clock(self) -> None:
         while (deadline_s := self.link.next_deadline_s()) is not None:

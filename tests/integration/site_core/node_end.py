@@ -9,7 +9,7 @@ from channels.testing import WebsocketCommunicator
 
 from meshnet.v1 import control_pb2
 from tests.site import wire
-from tracker_site.nodes.consumers import NodeControlConsumer
+from tracker_site.nodes.consumers import CLOSE_REFUSED, NodeControlConsumer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -63,7 +63,7 @@ class NodeEnd:
         """The code of the refusal after which the site has closed."""
         message = await self.receive()
         assert message.WhichOneof("body") == "refusal"
-        assert await self.closed() == 1008
+        assert await self.closed() == CLOSE_REFUSED
         return message.refusal.code
 
     async def closed(self) -> int:

@@ -15,6 +15,11 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 import requests
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+from meshnet.v1 import control_pb2
+from tracker_site.nodes.consumers import CLOSE_REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,6 +118,21 @@ def test_it_serves_and_ends_when_told(site: Site) -> None:
     process.send_signal(signal.SIGTERM)
     assert process.wait(DEADLINE_S) == 0
     assert gone(relay)
+
+
+@pytest.mark.parametrize(("first_message", "code"), [(b"\xff", "malformed"), (None, "hello_timeout")])
+def test_a_refused_node_is_told_and_its_connection_closed(site: Site, first_message: bytes | None, code: str) -> None:
+    _, ready = site.serve()
+    with connect(f"ws://127.0.0.1:{port_of(ready['site'])}/nodes/control", open_timeout=DEADLINE_S) as node:
+        node.recv(DEADLINE_S)  # the challenge
+        if first_message is not None:
+            node.send(first_message)
+        refusal = control_pb2.SiteMessage.FromString(bytes(node.recv(DEADLINE_S, decode=False))).refusal
+        with pytest.raises(ConnectionClosed) as closed:
+            node.recv(DEADLINE_S)
+    assert refusal.code == code
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == CLOSE_REFUSED
 
 
 def test_no_child_survives_its_sudden_death(site: Site) -> None:
