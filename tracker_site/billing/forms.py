@@ -6,8 +6,8 @@ from decimal import Decimal
 
 from django import forms
 
+from meshnet.constants import MICROS_PER_CREDIT
 from tracker_site.accounts.models import User
-from tracker_site.billing.pricing import MICROS_PER_CREDIT
 
 MAX_CREDITS = Decimal(1_000_000_000)
 SMALLEST = Decimal(1) / MICROS_PER_CREDIT

@@ -10,10 +10,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from meshnet.constants import MICROS_PER_CREDIT
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MICROS_PER_CREDIT: Final = 1_000_000
 TOKENS_PER_PRICE: Final = 1_000_000  # prices are per million tokens
 
 

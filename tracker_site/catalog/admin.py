@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from django.contrib import admin, messages
 from django.template.defaultfilters import filesizeformat
 
+from meshnet.constants import MICROS_PER_CREDIT
 from tracker_site.catalog.models import Model
 
 if TYPE_CHECKING:
@@ -62,4 +63,4 @@ class ModelAdmin(admin.ModelAdmin):
 
 
 def _credits(micros: int) -> str:
-    return f"{Decimal(micros) / 1_000_000:f}"
+    return f"{Decimal(micros) / MICROS_PER_CREDIT:f}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth.password_validation import validate_password
@@ -12,6 +13,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from meshnet.constants import MICROS_PER_CREDIT
 from meshnet.errors import MeshnetError
 from tracker_site.accounts.models import ApiKey, BearerSecret, NodeToken, User
 from tracker_site.billing.audit import audit_ledger
@@ -101,7 +103,7 @@ def _grant(chosen: argparse.Namespace) -> Outcome:
     grant(user, chosen.credits, idempotency_key=key, note=chosen.note or "by the command line")
     balance = balance_micros(user)
     fields = {"username": user.username, "granted_micros": chosen.credits, "balance_micros": balance}
-    return Outcome(f"{user.username} has {balance / 1_000_000:,.6f} credits", fields)
+    return Outcome(f"{user.username} has {Decimal(balance) / MICROS_PER_CREDIT:,.6f} credits", fields)
 
 
 def _audit(_: argparse.Namespace) -> Outcome:

@@ -6,10 +6,11 @@ import argparse
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
+from meshnet.constants import MICROS_PER_CREDIT, PORT_MAX
+
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8700
 DEFAULT_RELAY_PORT = 8701
-MICROS_PER_CREDIT = 1_000_000
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -84,7 +85,7 @@ def port(words: str) -> int:
     Raises:
         argparse.ArgumentTypeError: it is none.
     """
-    if not words.isascii() or not words.isdigit() or int(words) > 65535:
+    if not words.isascii() or not words.isdigit() or int(words) > PORT_MAX:
         raise argparse.ArgumentTypeError(f"{words!r} is no port")
     return int(words)
 
