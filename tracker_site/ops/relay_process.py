@@ -97,7 +97,7 @@ class RelayProcess:
             try:
                 await self._launch()
             except RelayStartError as error:
-                logger.error("%s", error)  # noqa: TRY400 - the cause is in the text
+                logger.error("%s", error)
 
     async def _wait_for_end(self) -> int | None:
         process = self._process

@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         asyncio.run(run_relay(options))
     except OSError as error:
-        log.error("cannot listen on %s:%d: %s", options.host, options.port, error.strerror)  # noqa: TRY400 - the reason is enough
+        log.error("cannot listen on %s:%d: %s", options.host, options.port, error.strerror)
         return 1
     return 0
 
