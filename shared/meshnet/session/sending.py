@@ -36,19 +36,9 @@ class SendingEdge:
         self._is_closed = False
 
     @property
-    def next_seq(self) -> int:
-        """Number of the next frame."""
-        return self._next_seq
-
-    @property
     def in_flight_frames(self) -> int:
         """Frames sent and not acknowledged."""
         return len(self._unacknowledged)
-
-    @property
-    def in_flight_bytes(self) -> int:
-        """Tensor bytes sent and not acknowledged."""
-        return self._in_flight_bytes
 
     def has_credit(self, tensor_bytes: int = 0) -> bool:
         """Whether a whole frame of `tensor_bytes` may be sent now.
