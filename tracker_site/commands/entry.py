@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db import OperationalError
 
 from meshnet.errors import MeshnetError
 from tracker_site.commands.django_setup import set_up_django
@@ -34,6 +35,12 @@ def main(arguments: Sequence[str]) -> int:
         return _run(chosen)
     except ImproperlyConfigured as error:
         sys.stderr.write(f"meshnet site: {error}\n")
+        return EXIT_USAGE
+    except OSError as error:  # a folder or file that cannot be made, read or written
+        sys.stderr.write(f"meshnet site: {error.filename or 'the system'}: {error.strerror or error}\n")
+        return EXIT_USAGE
+    except OperationalError as error:  # a full disk, a database server that is not there
+        sys.stderr.write(f"meshnet site: the database: {error}\n")
         return EXIT_USAGE
     except MeshnetError as error:
         sys.stderr.write(f"meshnet site: {error.title}: {error.message} [{error.code}]\n")

@@ -211,6 +211,21 @@ def test_a_wrong_variable_is_named(site: Site, name: str, value: str) -> None:
     assert name in done.stderr
 
 
+@pytest.mark.parametrize("command", ["migrate", "audit", "serve"])
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, command: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    done = Site(tmp_path / "file").run(command)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"meshnet site: {tmp_path / 'file'}: File exists\n"
+
+
+def test_a_database_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "site.sqlite3").mkdir()
+    done = Site(tmp_path).run("migrate")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "meshnet site: the database: unable to open database file\n"
+
+
 def test_keys_are_their_owners_alone(site: Site, tmp_path: Path) -> None:
     site.serve()
     assert {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("secret.key", "site.key")} == {
