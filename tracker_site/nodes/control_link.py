@@ -31,7 +31,7 @@ from tracker_site.nodes.control_events import (
 )
 from tracker_site.nodes.notices import Notice
 from tracker_site.nodes.refusals import ControlError, ControlRefusalCode
-from tracker_site.nodes.reports import for_people, parse_report, parse_session, parse_session_refs
+from tracker_site.nodes.reports import for_people, parse_code, parse_report, parse_session, parse_session_refs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -240,7 +240,7 @@ class ControlLink:
             case "ended":
                 ended = message.ended
                 key = parse_session(ended.session, ended.epoch)
-                self._events.append(Ended(key, ended.stage, for_people(ended.code, 64), for_people(ended.message)))
+                self._events.append(Ended(key, ended.stage, parse_code(ended.code), for_people(ended.message)))
 
     def _receive_hello(self, hello: control_pb2.ControlHello) -> None:
         if not verify(hello.public_key, SignatureContext.CONTROL, self.terms.nonce, hello.signature):
@@ -264,10 +264,11 @@ class ControlLink:
             self.close_stage(abandoned, "the answer came too late")
 
     def _receive_refused(self, refused: control_pb2.StageRefused) -> None:
+        code = parse_code(refused.code)
         self._abandoned.pop(refused.request_id, None)
         pending = self._pending.pop(refused.request_id, None)
         if pending is not None:
-            self._fail(pending.request, for_people(refused.code, 64) or "refused", for_people(refused.message))
+            self._fail(pending.request, code, for_people(refused.message))
 
     def _abandon(self, request_id: int, code: FailureCode, message: str) -> None:
         request = self._pending.pop(request_id).request

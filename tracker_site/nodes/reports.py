@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import SESSION_ID_BYTES
+from meshnet.frame.edge_messages import CODE_PATTERN
 from meshnet.ids import SessionKey
 from meshnet.v1 import control_pb2, frame_pb2
 from tracker_site.nodes.refusals import ControlError, ControlRefusalCode
@@ -134,6 +135,16 @@ def parse_session(session: bytes, epoch: int) -> SessionKey:
     _require(len(session) == SESSION_ID_BYTES, "session")
     _require(epoch >= 1, "epoch")
     return SessionKey(session, epoch)
+
+
+def parse_code(code: str) -> str:
+    """A failure code, which clients of the API are given as it is.
+
+    Raises:
+        ControlError: MALFORMED.
+    """
+    _require(CODE_PATTERN.fullmatch(code) is not None, "code")
+    return code
 
 
 def for_people(words: str, limit: int = 300) -> str:

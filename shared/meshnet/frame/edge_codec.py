@@ -6,7 +6,6 @@ Invariants: as `meshnet.frame.codec`: size before parse, the address first, noth
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Final
 
 from google.protobuf.message import DecodeError
@@ -15,7 +14,7 @@ from meshnet.constants import MAX_MESSAGE_BYTES, MAX_STAGES
 from meshnet.failure_codes import FailureCode
 from meshnet.frame.codec import read_address, read_residence, write_residence
 from meshnet.frame.edge_messages import (
-    MAX_CODE_BYTES,
+    CODE_PATTERN,
     MAX_TEXT_BYTES,
     MAX_TOP_LOGPROBS,
     Ack,
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from meshnet.ids import Address
 
 MALFORMED = FailureCode.MALFORMED
-_CODE_PATTERN: Final = re.compile(rf"[a-z0-9_]{{1,{MAX_CODE_BYTES}}}")
 
 
 def parse_edge_message(data: bytes, *, limit_bytes: int = MAX_MESSAGE_BYTES) -> EdgeMessage:
@@ -150,7 +148,7 @@ def _read_prefill(message: session_pb2.EdgeMessage, address: Address) -> Prefill
 
 def _read_failure(message: session_pb2.EdgeMessage, address: Address) -> StageFailure:
     failure = message.failure
-    require(_CODE_PATTERN.fullmatch(failure.code) is not None, MALFORMED, "no failure code", address)
+    require(CODE_PATTERN.fullmatch(failure.code) is not None, MALFORMED, "no failure code", address)
     require(failure.stage < MAX_STAGES, MALFORMED, "a failure of no stage", address)
     return StageFailure(failure.code, _read_text(failure.message, address), failure.stage)
 

@@ -6,6 +6,7 @@ Invariant: a value read by `meshnet.frame.edge_codec` obeys the limits below; wh
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 # `reason` and `message` are for people; longer ones are cut by the sender and refused by the receiver.
 MAX_TEXT_BYTES: Final = 512
-MAX_CODE_BYTES: Final = 64
+# Failure codes, wherever they travel.
+CODE_PATTERN: Final = re.compile(r"[a-z0-9_]{1,64}")
 # Source: the OpenAI API's limit for top_logprobs.
 MAX_TOP_LOGPROBS: Final = 20
 

@@ -218,6 +218,17 @@ def test_a_stage_is_refused() -> None:
     assert link.events() == [OpenFailed(request(), "kv_exhausted", "full")]
 
 
+@pytest.mark.parametrize("code", ["", "x" * 65, "<b>", "Kv_Exhausted", "idle\n"])
+@pytest.mark.parametrize("body", ["refused", "ended"])
+def test_a_code_that_is_none_closes_the_connection(body: str, code: str) -> None:
+    link = link_in(State.OPEN)
+    message = control_pb2.NodeMessage.FromString(MESSAGES[body].SerializeToString())
+    getattr(message, body).code = code
+    link.receive(message.SerializeToString(), 2.5)
+    assert link.is_closed
+    assert sent(link)[-1].refusal.code == "malformed"
+
+
 def test_no_answer_in_time_fails_and_a_late_one_is_undone() -> None:
     link = link_in(State.OPEN)
     link.open_stage(request(timeout_s=3.0), 2.0)
