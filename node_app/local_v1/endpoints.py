@@ -17,6 +17,7 @@ from meshnet.openai.objects import ModelList
 from meshnet.openai.parsing import parse_chat_request, parse_completion_request
 from node_app.blocking import run_blocking
 from node_app.local_v1.access import check_access
+from node_app.local_v1.connection import ClientGoneError
 from node_app.racing import race
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class Endpoints:
             await self._dispatch(connection, head)
         except MeshnetError as error:
             await _refuse(connection, error)
+        except ClientGoneError:
+            raise  # foreseen, and nobody is there to be told
         except Exception as error:  # noqa: BLE001 - the root of the request
             logger.error("a local request failed: %s", describe_unforeseen(error))
             await _refuse(connection, MeshnetError("internal_error", "Internal error", "The node failed."))

@@ -1,9 +1,10 @@
-"""What nobody foresaw in a request: answered as an error of ours, and logged without the request's words."""
+"""What nobody foresaw in a request is answered as an error of ours, logged without its words; leaving is foreseen."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from typing import TYPE_CHECKING, cast
 
 from node_app.local_v1.endpoints import Endpoints
@@ -54,3 +55,21 @@ async def test_a_mistake_of_ours_is_told_without_the_request(caplog: pytest.LogC
     assert "KeyError" in caplog.text
     assert "in answer" in caplog.text  # where it was
     assert PROMPT not in caplog.text + answer.decode()
+
+
+async def test_clients_that_leave_without_a_request_leave_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    listening = bind_loopback(0)
+    port = listening.getsockname()[1]
+    endpoints = Endpoints(port, ServedModel(an_agent(), a_model()), cast("Answering", Mistaken()))
+    async with (
+        asyncio.timeout(DEADLINE_S),
+        LocalServer(listening, endpoints.serve, endpoints.refuse, ApiLimits()),
+    ):
+        for sent in (b"", b"POST /v1/chat"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            writer.write_eof()
+            await reader.read()
+            writer.close()
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("node_app")] == []
