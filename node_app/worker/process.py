@@ -14,12 +14,14 @@ import logging
 import os
 import shutil
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meshnet.errors import WorkerError
 from meshnet.parent_death import bound_command
+from node_app.worker.line_budget import LineBudget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
@@ -231,7 +233,11 @@ def _is_ready_line(line: bytes) -> bool:
 
 
 async def _log_lines(stream: asyncio.StreamReader, note: Callable[[str], None] | None = None) -> None:
-    """Log what the worker prints, so that its pipe never fills, and pass it to `note`; ends with the stream."""
+    """Log what the worker prints, as far as it is not too much, and pass it to `note`; ends with the stream.
+
+    All of it is read, so that the pipe never fills.
+    """
+    budget = LineBudget(time.monotonic())
     while True:
         try:
             line = await stream.readline()
@@ -240,6 +246,10 @@ async def _log_lines(stream: asyncio.StreamReader, note: Callable[[str], None] |
         if not line:
             return
         words = line.decode("utf-8", "replace").rstrip()
-        logger.info("worker: %s", words)
         if note is not None:
             note(words)
+        left_out = budget.take(time.monotonic())
+        if left_out:
+            logger.warning("worker: %d lines are not shown", left_out)
+        if left_out is not None:
+            logger.info("worker: %s", words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 from meshnet.errors import WorkerError
 from meshnet.v1 import worker_pb2
 from node_app.worker.health import HealthLimits
+from node_app.worker.line_budget import BURST_LINES
 from node_app.worker.process import WorkerCommand, find_worker_program, worker_environment
 from node_app.worker.restart import EndCause
 from node_app.worker.supervisor import WorkerSupervisor
@@ -166,6 +168,18 @@ async def test_a_program_that_is_no_worker_is_told_and_ended(tmp_path: Path, scr
         await supervisor.start()
     assert said in caught.value.message
     assert is_gone(int((tmp_path / "pid").read_text()))
+
+
+async def test_a_program_that_prints_without_end_fills_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nseq 20000 >&2\nexit 9\n")
+    program.chmod(0o755)
+    supervisor = WorkerSupervisor(WorkerCommand(program, tmp_path / "w.sock", "", allow_probe=False), QUICK)
+    with pytest.raises(WorkerError, match="exit status 9"):  # all was read, or it would not have ended
+        await supervisor.start()
+    shown = [record for record in caplog.records if record.name == "node_app.worker.process"]
+    assert BURST_LINES <= len(shown) <= BURST_LINES + 4 * DEADLINE_S
 
 
 async def test_a_silent_program_is_given_up_at_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
