@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from meshnet.errors import MeshnetError, WorkerError
 from meshnet.v1 import session_pb2, worker_pb2
+from node_app.artifacts.digest_cache import changed
 from node_app.blocking import run_blocking
 from node_app.refusal import WORKER_LOST
 from node_app.reporting import PeerListener, ShardFacts
@@ -102,6 +103,9 @@ class WorkerLife:
             digest = await run_blocking(self._hash_files, "model-digest")
             limits = self._plan_limits()
             shard = await self._running().client.load(self._load_request(digest, limits), LOAD_SILENCE_S)
+            # What the worker mapped must be what was hashed; a file that is as it was is not read again.
+            if await run_blocking(self._hash_files, "model-digest") != digest:
+                raise changed()
         except MeshnetError as error:
             raise await self._ended(EndCause.LOAD_FAILED, error) from error
         self._loaded = _Loaded(digest, limits, shard)

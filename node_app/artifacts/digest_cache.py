@@ -36,16 +36,21 @@ class DigestCache:
         """Return the SHA-256 over the files' digests, reading only files that changed. Blocking.
 
         Raises:
-            ArtifactError: a file cannot be read.
+            ArtifactError: a file cannot be read, or changes meanwhile.
         """
         known = self._read()
         try:
-            digests = {_identity(path): known.get(_identity(path)) or file_digest(path) for path in paths}
+            identities = [_identity(path) for path in paths]
+            files = zip(identities, paths, strict=True)
+            digests = {identity: known.get(identity) or file_digest(path) for identity, path in files}
+            after = [_identity(path) for path in paths]
         except OSError as error:
             raise ArtifactError("unreadable", "File cannot be read", str(error)) from error
+        if after != identities:
+            raise changed()
         if any(identity not in known for identity in digests):
             self._write({**known, **digests})
-        return combined_digest(digests[_identity(path)] for path in paths)
+        return combined_digest(digests[identity] for identity in identities)
 
     def _read(self) -> dict[str, bytes]:
         try:
@@ -60,6 +65,11 @@ class DigestCache:
         newest = list(entries.items())[-ENTRIES_MAX:]
         text = json.dumps({identity: digest.hex() for identity, digest in newest}, indent=1)
         write_private(self._path, text.encode())
+
+
+def changed() -> ArtifactError:
+    """What to say of files that somebody writes while they are read: nobody can tell what they hold."""
+    return ArtifactError("changed", "File changed", "the model's file changed while it was read; it is tried again")
 
 
 def _identity(path: Path) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from meshnet.artifact.gguf import file_digest
 from meshnet.errors import ArtifactError
 from node_app.artifacts.digest_cache import CACHE_FILE, DigestCache
 
@@ -51,6 +52,25 @@ def test_a_damaged_cache_is_begun_anew(tmp_path: Path, content: bytes) -> None:
     (tmp_path / CACHE_FILE).write_bytes(content)
     (tmp_path / "a").write_bytes(b"1")
     assert DigestCache(tmp_path).artifact_digest([tmp_path / "a"]) == digest_of(b"1")
+
+
+def test_a_file_that_changes_while_it_is_read_is_told_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"1")
+
+    def read_and_write(read: Path) -> bytes:
+        digest = file_digest(read)
+        path.write_bytes(b"22")
+        return digest
+
+    with monkeypatch.context() as patched:
+        patched.setattr("node_app.artifacts.digest_cache.file_digest", read_and_write)
+        with pytest.raises(ArtifactError, match="changed"):
+            DigestCache(tmp_path).artifact_digest([path])
+    assert not (tmp_path / CACHE_FILE).exists()
+    assert DigestCache(tmp_path).artifact_digest([path]) == digest_of(b"22")
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
