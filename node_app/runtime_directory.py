@@ -16,6 +16,8 @@ from node_app.state_files import StateError, prepare_directory
 SOCKET_PATH_BYTES_MAX: Final = 103
 SOCKET_NAME: Final = "worker.sock"
 TURN_NAME: Final = "compute.turn"
+FRESH_PREFIX: Final = "run-"
+FRESH_CHARACTERS: Final = 8  # that tempfile adds
 
 
 def shared_directory() -> Path:
@@ -39,8 +41,20 @@ def compute_turn_path() -> Path:
 
 
 def socket_path(state_dir: Path) -> Path:
-    """Return where the worker listens: in the state directory, or in a fresh short one where that is too long."""
+    """Return where the worker listens: in the state directory, or in a fresh short one where that is too long.
+
+    Raises:
+        StateError: that one's path is too long as well.
+    """
     path = prepare_directory(state_dir / "run") / SOCKET_NAME
-    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX:
+    if _fits(path):
         return path
-    return Path(tempfile.mkdtemp(prefix="run-", dir=shared_directory())) / SOCKET_NAME
+    shared = shared_directory()
+    if not _fits(shared / f"{FRESH_PREFIX}{'x' * FRESH_CHARACTERS}" / SOCKET_NAME):
+        message = f"{shared} is too long for a socket's path; name a shorter folder in TMPDIR, or a shorter --state-dir"
+        raise StateError("state_directory", "Path too long", message)
+    return Path(tempfile.mkdtemp(prefix=FRESH_PREFIX, dir=shared)) / SOCKET_NAME
+
+
+def _fits(path: Path) -> bool:
+    return len(os.fsencode(path)) <= SOCKET_PATH_BYTES_MAX
