@@ -141,6 +141,11 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+def _stop_printing() -> None:
+    """Let what Python still holds for standard output go nowhere; it would complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> int:
     """Run; 0 when the answer equals the unsplit one and nothing is left running."""
     parser = argparse.ArgumentParser(prog="make demo", description="Run a site and its nodes on this machine.")
@@ -156,6 +161,10 @@ def main() -> int:
         return 0
     except DemoError as error:
         print(f"demo: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        _stop_printing()
+        print("demo: ended, since nobody reads what it prints", file=sys.stderr)
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -100,3 +100,23 @@ def test_ending_the_launcher_in_any_way_leaves_no_child(ending: signal.Signals) 
         launcher.send_signal(ending)
         launcher.wait(timeout=GONE_DEADLINE_S + 15)
         assert wait_until_gone(mark) == []
+
+
+def test_a_reader_that_leaves_ends_it_in_one_line() -> None:
+    mark = "left"
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "packaging/demo", "--once"],
+        cwd=ROOT,
+        env={**os.environ, MARK: mark},
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=DEMO_DEADLINE_S,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "demo: ended, since nobody reads what it prints\n")
+    assert wait_until_gone(mark) == []
