@@ -28,6 +28,7 @@ from node_app.local_v1.api import api_url, build_api
 from node_app.local_v1.limits import ApiLimits
 from node_app.local_v1.server import bind_loopback
 from node_app.logs import configure_logging
+from node_app.open_files import raise_open_files_limit
 from node_app.reach import choose_listen_address
 from node_app.ready import ReadyLine
 from node_app.runtime_directory import socket_path
@@ -62,6 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     except MeshnetError as error:
         return _fail(error, EXIT_WRONG)
     name_library(os.environ, program)
+    raise_open_files_limit()
     recent = configure_logging(as_json=settings.json_log)
     try:
         with hold_directory(settings.state_dir):
