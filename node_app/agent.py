@@ -208,7 +208,7 @@ class Agent:
         self._on_worker_end(await self.worker.serve(self.plane, on_status))
 
     def _on_worker_end(self, end: WorkerEnd) -> None:
-        outcome = plan_restart(end, self.state.worker.failures, self._jitter())
+        outcome = plan_restart(end, self.state.worker.failures, self._jitter(), has_served=self.state.worker.has_served)
         logger.warning("worker: %s (%s)", end.message, end.code)
         # The state first: sessions that end now must not be looked for on a worker that is gone.
         if isinstance(outcome, GiveUp):

@@ -56,6 +56,7 @@ class WorkerState:
         start_delay_s: wait before the next start.
         reason: why it is down, for people; empty while all is well.
         pid: of the running process; 0 where there is none.
+        has_served: one of this agent's workers has served the shard.
     """
 
     phase: WorkerPhase = WorkerPhase.DOWN
@@ -63,6 +64,7 @@ class WorkerState:
     start_delay_s: float = 0.0
     reason: str = ""
     pid: int = 0
+    has_served: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,9 @@ def _worker_changed(event: WorkerEvent, worker: WorkerState) -> WorkerState:
         case ShardLoaded():
             return _advanced(worker, WorkerPhase.STARTED, WorkerPhase.LOADED)
         case ShardMeasured():
-            return replace(_advanced(worker, WorkerPhase.LOADED, WorkerPhase.SERVING), reason="")
+            measured = _advanced(worker, WorkerPhase.LOADED, WorkerPhase.SERVING)
+            has_served = worker.has_served or measured.phase is WorkerPhase.SERVING
+            return replace(measured, reason="", has_served=has_served)
         case WorkerDown(reason, failures, delay_s):
             down = replace(worker, phase=WorkerPhase.DOWN, pid=0, reason=reason)
             return replace(down, failures=failures, start_delay_s=delay_s)

@@ -13,6 +13,8 @@ constexpr std::size_t kConnectionIdBytes = 16;
 constexpr std::chrono::seconds kIdleConnection{60};
 constexpr std::chrono::seconds kTimerMax{10};
 constexpr int kKeepaliveMs = 5000;
+// gRPC's own limit is two minutes: strangers that only connect would hold every descriptor for that long.
+constexpr int kHandshakeMs = 5000;
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
@@ -83,13 +85,15 @@ Status PeerLinks::Listen() {
       options_.insecure_loopback ? grpc::InsecureServerCredentials() : LinkServerCredentials(identity_), &port);
   builder.RegisterService(service_.get());
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kKeepaliveMs / 2);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port == 0) return {Code::kInvalidArgument, "cannot listen at the link address"};
+  if (server_ == nullptr || port == 0)
+    return {Code::kInvalidArgument, "cannot listen at the link address " + options_.listen_address};
   address_ = options_.listen_address.substr(0, options_.listen_address.rfind(':')) + ":" + std::to_string(port);
   return Status::Ok();
 }

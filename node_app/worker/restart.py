@@ -2,7 +2,8 @@
 
 Invariant: pure. A worker that served well is restarted at once; one that keeps dying is restarted ever more slowly,
 but forever, because a volunteer's machine may be short of memory for an hour and fine afterwards. Only what cannot
-change by trying again (a file that is no model, an architecture that is not supported) is final.
+change by trying again (a file that is no model, an architecture that is not supported) is final, and nothing once the
+shard has served: the file is being replaced then, and will be whole again.
 """
 
 from __future__ import annotations
@@ -74,15 +75,16 @@ class GiveUp:
     reason: str
 
 
-def plan_restart(end: WorkerEnd, failures_before: int, jitter: float) -> Restart | GiveUp:
+def plan_restart(end: WorkerEnd, failures_before: int, jitter: float, *, has_served: bool) -> Restart | GiveUp:
     """Decide what follows a worker's end.
 
     Args:
         end: how it ended.
         failures_before: ends in a row before this one.
         jitter: uniform in [0, 1).
+        has_served: the shard has served before, in an earlier worker of this agent.
     """
-    if end.cause is EndCause.LOAD_FAILED and end.code in FINAL_CODES:
+    if end.cause is EndCause.LOAD_FAILED and end.code in FINAL_CODES and not has_served:
         return GiveUp(end.message)
     failures = 1 if end.served_s >= STABLE_AFTER_S else failures_before + 1
     return Restart(RESTART_BACKOFF.delay_s(failures, jitter), failures)

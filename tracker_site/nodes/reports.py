@@ -6,11 +6,13 @@ pure. Figures are the node's own claims. Source: control.proto; docs/wire.md, Wh
 
 from __future__ import annotations
 
+import ipaddress
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from meshnet.constants import SESSION_ID_BYTES
+from meshnet.constants import PORT_MAX, SESSION_ID_BYTES
 from meshnet.frame.edge_messages import CODE_PATTERN
 from meshnet.ids import SessionKey
 from meshnet.v1 import control_pb2, frame_pb2
@@ -35,6 +37,8 @@ STATES: Final = {
     control_pb2.NodeReport.STATE_PAUSED: "paused",
     control_pb2.NodeReport.STATE_DEGRADED: "degraded",
 }
+MAX_LINK_ADDRESS_LENGTH: Final = 128
+HOST_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 CARRIERS: Final = frozenset({"auto", "direct", "relay"})
 
 
@@ -95,7 +99,7 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
     """
     _require(message.state in STATES, "state")
     _require(len(message.shards) <= MAX_SHARDS, "shards")
-    _require(len(message.link_address) <= 128, "link_address")
+    _require(not message.link_address or _is_dialable(message.link_address), "link_address")
     _require(len(message.link_fingerprint) in {0, DIGEST_BYTES}, "link_fingerprint")
     _require(message.carrier in CARRIERS, "carrier")
     shards = tuple(_parse_shard(shard) for shard in message.shards)
@@ -110,6 +114,25 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
         data_connected=message.data_connected,
         shards=shards,
         report_id=message.report_id,
+    )
+
+
+def _is_dialable(address: str) -> bool:
+    """Whether strangers' workers may be told to dial it: host:port of one machine.
+
+    An address of the link alone would name another thing at each of them, such as a cloud's own service.
+    """
+    host, _, port = address.rpartition(":")
+    if len(address) > MAX_LINK_ADDRESS_LENGTH or not port.isascii() or not port.isdigit():
+        return False
+    if not 1 <= int(port) <= PORT_MAX:
+        return False
+    try:
+        number = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return HOST_NAME.fullmatch(host) is not None
+    return number.is_loopback or not (
+        number.is_multicast or number.is_link_local or number.is_unspecified or number.is_reserved
     )
 
 

@@ -30,6 +30,9 @@ pytestmark = pytest.mark.native
 BYSTANDER = SessionKey(b"another session!", 1)
 CHUNK = Frame(KEY.session, KEY.epoch, 0, 1, 0, Phase.PREFILL, 0, 12, prompt_end=True, tensors=(rows(12),))
 KILLED_WITHIN_S = 1.0
+STRANGERS = 16
+# The listener's handshake limit is 5 s.
+LET_GO_WITHIN_S = 8.0
 
 
 class Lane:
@@ -119,6 +122,20 @@ async def test_a_peer_without_a_certificate_does_not_get_through_the_handshake(r
     async with grpc.aio.insecure_channel(listener(running)) as channel:
         code = await Lane(channel).refusal()
     assert code is grpc.StatusCode.UNAVAILABLE
+    assert await bystander_generates(running) > 20
+
+
+async def test_a_stranger_that_only_connects_is_let_go(running: NativeRoute) -> None:
+    """Each holds a descriptor; gRPC by itself would keep them for two minutes."""
+    host, port = listener(running).rsplit(":", 1)
+    connections = [await asyncio.open_connection(host, int(port)) for _ in range(STRANGERS)]
+    connections[0][1].write(b"\x16\x03\x01")  # a hello that never goes on
+    async with asyncio.timeout(LET_GO_WITHIN_S):
+        for reader, _ in connections:
+            while await reader.read(4096):
+                pass
+    for _, writer in connections:
+        writer.close()
     assert await bystander_generates(running) > 20
 
 

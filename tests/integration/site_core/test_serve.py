@@ -226,9 +226,7 @@ def test_a_database_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
     assert done.stderr == "meshnet site: the database: unable to open database file\n"
 
 
-def test_keys_are_their_owners_alone(site: Site, tmp_path: Path) -> None:
+def test_keys_and_database_are_their_owners_alone(site: Site, migrated: Path, tmp_path: Path) -> None:
     site.serve()
-    assert {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("secret.key", "site.key")} == {
-        "secret.key": 0o600,
-        "site.key": 0o600,
-    }
+    paths = (tmp_path / "secret.key", tmp_path / "site.key", migrated / "site.sqlite3")
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o600] * 3

@@ -59,11 +59,35 @@ def _bad_output(report: control_pb2.NodeReport) -> None:
     report.shards[0].contract.outputs.append(session_pb2.TensorSpec(dtype=frame_pb2.DTYPE_UNSPECIFIED))
 
 
+# No port, a wrong one, no host, no name, and what is another machine for everybody who dials it.
+NO_LINK_ADDRESSES = (
+    *("host", "host:", "host:0", "host:65536", "host:x", ":4711", "a host:4711", "http://host:4711", "user@host:1"),
+    *("169.254.169.254:80", "0.0.0.0:4711", "224.0.0.1:4711", "255.255.255.255:1", "[fe80::1]:4711", "[::]:4711"),
+)
+LINK_ADDRESSES = (
+    "",
+    "127.0.0.1:1",
+    "[::1]:65535",
+    "192.168.1.7:4711",
+    "8.8.8.8:443",
+    "[2001:4860::1]:1",
+    "pc.example:1",
+)
+
+
+@pytest.mark.parametrize("address", LINK_ADDRESSES)
+def test_an_address_of_one_machine_may_be_dialled(address: str) -> None:
+    report = wire.report(wire.shard())
+    report.link_address = address
+    assert parse_report(report).link_address == address
+
+
 CHANGES = [
     ("state", _set("state", control_pb2.NodeReport.STATE_UNSPECIFIED)),
     ("state", _set("state", 99)),
     ("carrier", _set("carrier", "pigeon")),
     ("link_address", _set("link_address", "a" * 129)),
+    *(("link_address", _set("link_address", address)) for address in NO_LINK_ADDRESSES),
     ("link_fingerprint", _set("link_fingerprint", b"short")),
     ("artifact_digest", _set("shard.artifact_digest", b"short")),
     ("layers", _set("shard.contract.layers.layer_begin", 8)),

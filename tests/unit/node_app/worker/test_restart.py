@@ -27,7 +27,7 @@ def test_restarts_come_ever_later_until_a_worker_was_stable(
     cause: EndCause, served_s: float, failures_before: int, failures: int, delay_s: float
 ) -> None:
     end = WorkerEnd(cause, "some_code", "why", served_s)
-    outcome = plan_restart(end, failures_before, NO_JITTER)
+    outcome = plan_restart(end, failures_before, NO_JITTER, has_served=False)
     assert isinstance(outcome, Restart)
     assert outcome.failures == failures
     assert outcome.delay_s == pytest.approx(delay_s)
@@ -35,9 +35,15 @@ def test_restarts_come_ever_later_until_a_worker_was_stable(
 
 @pytest.mark.parametrize("code", sorted(FINAL_CODES))
 def test_what_the_same_file_will_give_again_is_final(code: str) -> None:
-    assert plan_restart(WorkerEnd(EndCause.LOAD_FAILED, code, "why"), 0, NO_JITTER) == GiveUp("why")
+    assert plan_restart(WorkerEnd(EndCause.LOAD_FAILED, code, "why"), 0, NO_JITTER, has_served=False) == GiveUp("why")
+
+
+@pytest.mark.parametrize("code", sorted(FINAL_CODES))
+def test_nothing_is_final_once_the_shard_has_served(code: str) -> None:
+    outcome = plan_restart(WorkerEnd(EndCause.LOAD_FAILED, code, "why"), 0, NO_JITTER, has_served=True)
+    assert isinstance(outcome, Restart)
 
 
 @pytest.mark.parametrize("cause", [cause for cause in EndCause if cause is not EndCause.LOAD_FAILED])
 def test_only_a_refused_load_is_final(cause: EndCause) -> None:
-    assert isinstance(plan_restart(WorkerEnd(cause, "not_gguf", "why"), 0, NO_JITTER), Restart)
+    assert isinstance(plan_restart(WorkerEnd(cause, "not_gguf", "why"), 0, NO_JITTER, has_served=False), Restart)
