@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth.password_validation import validate_password
@@ -45,8 +46,16 @@ def require_migrated() -> None:
 def _migrate(_: argparse.Namespace) -> Outcome:
     executor = MigrationExecutor(connection)
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    _keep_database_private()
     call_command("migrate", interactive=False, verbosity=0)
     return Outcome(f"{len(pending)} migrations applied", {"applied": len(pending)})
+
+
+def _keep_database_private() -> None:
+    """SQLite's file is made as the user's umask says, and its folder may be open to others; PostgreSQL has none."""
+    database = Path(str(connection.settings_dict["NAME"]))
+    if connection.vendor == "sqlite" and database.is_file():
+        database.chmod(0o600)  # the write-ahead log gets the same
 
 
 def _import_model(chosen: argparse.Namespace) -> Outcome:

@@ -13,13 +13,12 @@ SETTINGS: Final = "tracker_site.config.settings"
 
 
 def set_up_django() -> None:
-    """Load the settings and the apps; what the command writes from here on is its user's alone.
+    """Load the settings and the apps.
 
     Raises:
         ImproperlyConfigured: a variable of the environment is wrong.
     """
     import django  # noqa: PLC0415 - after the environment is decided
 
-    os.umask(0o077)  # the database, whose folder may be open to others
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS)
     django.setup()
