@@ -12,8 +12,10 @@ whoever waits for it. Importing Daphne installs Twisted's reactor: import this m
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from daphne.server import Server
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STALL_S: Final = 60.0
+FLUSH_POLL_S: Final = 0.01
 # What the kernel takes beside what is on its way to the client; a fast client's window is as large as ever.
 UNSENT_BYTES: Final = 16 * 1024
 
@@ -65,6 +68,7 @@ class BackpressureServer(Server):  # type: ignore[misc]  # Daphne has no types
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Daphne's own parameters
         super().__init__(*args, **kwargs)
         self._gates: dict[WebRequest, Gate] = {}
+        self._transports: weakref.WeakSet[Any] = weakref.WeakSet()
         self._factory = LimitedFactory(self)
 
     @property
@@ -89,6 +93,19 @@ class BackpressureServer(Server):  # type: ignore[misc]  # Daphne has no types
             logger.warning("a client took nothing for %g s; its connection is cut", STALL_S)
             protocol.transport.abortConnection()
 
+    async def flush(self, timeout_s: float) -> None:
+        """Close every connection that had a response once its client has taken the rest, at a site's end.
+
+        What Twisted still holds would be lost with the process: the very words that say why an answer ended.
+        """
+        for transport in list(self._transports):
+            transport.loseConnection()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                # Twisted tells nobody but the protocol.
+                while any(transport.connected for transport in self._transports):  # noqa: ASYNC110
+                    await asyncio.sleep(FLUSH_POLL_S)
+
     def protocol_disconnected(self, protocol: object) -> None:
         """Forget a connection's gate; whoever waits at it goes on."""
         gate = self._gates.pop(protocol, None)
@@ -100,6 +117,7 @@ class BackpressureServer(Server):  # type: ignore[misc]  # Daphne has no types
         if protocol.channel is not None and protocol not in self._gates:
             self._gates[protocol] = gate = Gate()
             protocol.registerProducer(gate, True)
+            self._transports.add(protocol.channel.transport)
             _bound_unsent(protocol.channel.transport.getHandle())
 
     def _remove_gate(self, protocol: WebRequest) -> None:

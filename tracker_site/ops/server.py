@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 LISTEN_BACKLOG: Final = 512
 SHUTDOWN_TIMEOUT_S: Final = 5.0
 SETTLE_TIMEOUT_S: Final = 5.0
+FLUSH_TIMEOUT_S: Final = 2.0
 DAPHNE_OPTIONS: Final = {
     "http_timeout": None,  # long streams; every phase of a generation has a deadline of its own
     "websocket_timeout": -1,  # Daphne would close every control connection after a day
@@ -151,5 +152,6 @@ async def _shut_down(server: BackpressureServer, relay: RelayProcess | None, tas
         _, late = await asyncio.wait(running, timeout=SHUTDOWN_TIMEOUT_S)
         if late:
             logger.warning("%d connections did not end within %g s", len(late), SHUTDOWN_TIMEOUT_S)
+    await server.flush(FLUSH_TIMEOUT_S)
     if relay is not None:
         await relay.stop()
