@@ -71,6 +71,27 @@ async def workers(
         yield started
 
 
+@contextlib.asynccontextmanager
+async def a_slow_holder(folder: Path, turn_path: str) -> AsyncIterator[LoneWorker]:
+    """A worker inside a step that is longer than the test; killed at the end."""
+    async with (
+        running_program(WORKER, folder / "slow.sock") as program,
+        BridgedRoute([program.socket_path]) as route,
+    ):
+        request = load_request(0, N_LAYERS, step_us=1_000_000)
+        request.turn_path = turn_path
+        await route.load([request])
+        holder = LoneWorker(program, route)
+        answering = asyncio.create_task(holder.answer(1))
+        try:
+            await until_computing(route)
+            yield holder
+        finally:
+            program.process.kill()
+            answering.cancel()
+            await asyncio.gather(answering, return_exceptions=True)
+
+
 async def until_computing(route: BridgedRoute) -> None:
     """Come back once the worker is inside an engine step."""
     async with asyncio.timeout(10):
@@ -115,48 +136,25 @@ async def test_a_killed_worker_leaves_the_turn_to_the_other(tmp_path: Path) -> N
 async def test_a_stopped_worker_does_not_hold_up_the_other(tmp_path: Path) -> None:
     """One step of the stopped worker is longer than the test: it is stopped in the middle of it."""
     turn_path = str(tmp_path / "compute.turn")
-    async with (
-        workers(tmp_path, 1, turn_path) as (living,),
-        running_program(WORKER, tmp_path / "slow.sock") as slow_program,
-        BridgedRoute([slow_program.socket_path]) as slow_route,
-    ):
-        request = load_request(0, N_LAYERS, step_us=1_000_000)
-        request.turn_path = turn_path
-        await slow_route.load([request])
-        stopped = asyncio.create_task(LoneWorker(slow_program, slow_route).answer(1))
-        await until_computing(slow_route)
-        os.kill(slow_program.process.pid, signal.SIGSTOP)
+    async with workers(tmp_path, 1, turn_path) as (living,), a_slow_holder(tmp_path, turn_path) as holder:
+        os.kill(holder.program.process.pid, signal.SIGSTOP)
         started_s = time.monotonic()
         assert len((await living.answer(2)).tokens) == TOKENS
         spent_s = time.monotonic() - started_s
         print(json.dumps({"answer_s": ANSWER_S, "beside_a_stopped_holder_s": round(spent_s, 3)}))
         assert spent_s < ANSWER_S + 5
-        slow_program.process.kill()
-        stopped.cancel()
-        await asyncio.gather(stopped, return_exceptions=True)
 
 
 async def test_a_turn_that_does_not_come_fails_the_session_with_a_typed_reason(tmp_path: Path) -> None:
     turn_path = str(tmp_path / "compute.turn")
-    async with (
-        workers(tmp_path, 1, turn_path) as (waiting,),
-        running_program(WORKER, tmp_path / "slow.sock") as slow_program,
-        BridgedRoute([slow_program.socket_path]) as slow_route,
-    ):
-        request = load_request(0, N_LAYERS, step_us=1_000_000)
-        request.turn_path = turn_path
-        await slow_route.load([request])
-        slow = asyncio.create_task(LoneWorker(slow_program, slow_route).answer(1))
-        await until_computing(slow_route)
-        given = terms(key=SessionKey(b"w" * 16, 1), step_deadline_ms=500)
-        assert all(reply.accepted for reply in await waiting.route.open(given))
-        gateway = PlainGateway(waiting.route, given)
-        await gateway.send_prompt()
-        failure = await gateway.until_failure()
-        assert (failure.code, failure.stage) == (FailureCode.STEP_TIMEOUT, 0)
-        slow_program.process.kill()
-        slow.cancel()
-        await asyncio.gather(slow, return_exceptions=True)
+    async with workers(tmp_path, 1, turn_path) as (waiting,):
+        async with a_slow_holder(tmp_path, turn_path):
+            given = terms(key=SessionKey(b"w" * 16, 1), step_deadline_ms=500)
+            assert all(reply.accepted for reply in await waiting.route.open(given))
+            gateway = PlainGateway(waiting.route, given)
+            await gateway.send_prompt()
+            failure = await gateway.until_failure()
+            assert (failure.code, failure.stage) == (FailureCode.STEP_TIMEOUT, 0)
         answer = await waiting.answer(3)  # the session's cells are free, the turn is too
     assert len(answer.tokens) == TOKENS
 
