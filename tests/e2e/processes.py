@@ -88,6 +88,10 @@ class Program:
     def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal that ends it, and wait for its end."""
         self.process.send_signal(number)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait for the end that a signal has asked for."""
         self.process.wait(STOP_DEADLINE_S)
 
 

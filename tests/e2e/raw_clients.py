@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import socket
+import sys
+import termios
 import threading
 import time
 from collections.abc import Iterator
@@ -36,6 +39,26 @@ def ask(stack: Stack, body: dict[str, Any], *, buffer_bytes: int = 0) -> socket.
     connection.connect((site.hostname, site.port))
     connection.sendall(head.encode() + content)
     return connection
+
+
+def until_full(connection: socket.socket, still_s: float = 0.3) -> None:
+    """Wait until nothing more comes into the connection's buffer: whoever writes has to wait for us."""
+    limit_s = time.monotonic() + READ_TIMEOUT_S
+    held_bytes, since_s = 0, time.monotonic()
+    while held_bytes == 0 or time.monotonic() - since_s < still_s:
+        assert time.monotonic() < limit_s, "the buffer never stood still"
+        time.sleep(0.02)
+        now_bytes = int.from_bytes(fcntl.ioctl(connection, termios.FIONREAD, bytes(4)), sys.byteorder)
+        if now_bytes != held_bytes:
+            held_bytes, since_s = now_bytes, time.monotonic()
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """Everything until the other end closes."""
+    pieces = []
+    while piece := connection.recv(READ_BYTES):
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 class Reader:

@@ -13,6 +13,7 @@ import requests
 from tests.e2e.answers import Stream, a_chat, a_long_chat
 from tests.e2e.conftest import NODES, PLANS, fake_models
 from tests.e2e.processes import until
+from tests.e2e.raw_clients import SMALL_BUFFER_BYTES, ask, read_all, until_full
 from tests.e2e.stack import COMPLETION_MICROS, Stack, a_stack
 from tracker_site.routes.deadlines import RouteDeadlines
 
@@ -113,6 +114,20 @@ def test_a_relay_that_freezes_is_blamed_itself_and_not_a_stage(stack: Stack, mod
     stack.assert_settled()
 
 
+def test_a_stopping_site_gives_its_last_words_to_a_client_that_reads_late(stack: Stack) -> None:
+    assert stack.site is not None
+    with ask(stack, a_long_chat("direct"), buffer_bytes=SMALL_BUFFER_BYTES) as connection:
+        until_full(connection)
+        stack.site.process.send_signal(signal.SIGTERM)
+        answer = read_all(connection)
+    stack.site.wait()
+    stack.serve_again()
+    until_routable(stack, time.monotonic())
+    print(f"{len(answer)} bytes, the last of them {answer[-200:]!r}")
+    assert b'"site_stopping"' in answer
+    assert answer.endswith(b"0\r\n\r\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["restarted", "killed"])
 def test_a_site_that_comes_back_has_its_nodes_again_and_settles_what_was_open(
     stack: Stack, number: signal.Signals
@@ -121,13 +136,15 @@ def test_a_site_that_comes_back_has_its_nodes_again_and_settles_what_was_open(
     with stack.client.stream(a_long_chat("direct")) as direct, stack.client.stream(a_long_chat("relay")) as relayed:
         for stream in (direct, relayed):
             stream.read_deltas(20)
-        stack.site.kill(number)
+        # What a client does not read cannot reach it: it reads while the site ends, not afterwards.
+        stack.site.process.send_signal(number)
         for stream in (direct, relayed):
             read_to_the_end(stream)
             assert not stream.is_done
             if number is signal.SIGTERM:
                 assert stream.error is not None
                 assert stream.error["code"] == "site_stopping"
+    stack.site.wait()
     stack.serve_again()
     back_s = time.monotonic()
     routable_s = until_routable(stack, back_s)
