@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 
@@ -15,6 +17,7 @@ from tests.e2e.conftest import NODES, PLANS, fake_models
 from tests.e2e.processes import until
 from tests.e2e.raw_clients import SMALL_BUFFER_BYTES, ask, read_all, until_full
 from tests.e2e.stack import COMPLETION_MICROS, Stack, a_stack
+from tracker_site.ops.server import FLUSH_TIMEOUT_S
 from tracker_site.routes.deadlines import RouteDeadlines
 
 pytestmark = [pytest.mark.e2e, pytest.mark.native]
@@ -24,6 +27,7 @@ ROUTABLE_DEADLINE_S = 10.0
 LOST_DEADLINE_S = 1.0
 STEP_DEADLINE_S = RouteDeadlines().step_min_s
 COLD_TELEMETRY_MS = 250
+LATE_S = FLUSH_TIMEOUT_S / 2
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +123,9 @@ def test_a_stopping_site_gives_its_last_words_to_a_client_that_reads_late(stack:
     with ask(stack, a_long_chat("direct"), buffer_bytes=SMALL_BUFFER_BYTES) as connection:
         until_full(connection)
         stack.site.process.send_signal(signal.SIGTERM)
+        # It reads once the site has nothing else to do than to wait for it, or has gone without.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            stack.site.process.wait(LATE_S)
         answer = read_all(connection)
     stack.site.wait()
     stack.serve_again()
