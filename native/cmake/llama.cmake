@@ -22,22 +22,30 @@ if(MESHNET_LLAMA_TOOLS)
   set(LLAMA_BUILD_COMMON ON CACHE BOOL "" FORCE)
   set(LLAMA_BUILD_TOOLS ON CACHE BOOL "" FORCE)
   set(LLAMA_BUILD_SERVER ON CACHE BOOL "" FORCE)
+  set(GGML_RPC ON CACHE BOOL "" FORCE)
 endif()
 
-# Explicit instruction sets instead of this machine's: a cached native object is an illegal instruction elsewhere.
-# OpenMP's barriers spin, and two workers that spin on the same cores collapse.
-set(GGML_NATIVE OFF CACHE BOOL "" FORCE)
-set(GGML_OPENMP OFF CACHE BOOL "" FORCE)
-set(GGML_CCACHE OFF CACHE BOOL "" FORCE)
-set(GGML_CPU_ALL_VARIANTS OFF CACHE BOOL "" FORCE)
-set(GGML_CPU_REPACK ON CACHE BOOL "" FORCE)
 set(MESHNET_INSTRUCTION_SETS "")
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  set(MESHNET_INSTRUCTION_SETS SSE42 AVX AVX2 FMA F16C BMI2)
-  foreach(instruction_set IN LISTS MESHNET_INSTRUCTION_SETS)
-    set(GGML_${instruction_set} ON CACHE BOOL "" FORCE)
-  endforeach()
+set(GGML_CCACHE OFF CACHE BOOL "" FORCE)
+if(NOT MESHNET_UPSTREAM_DEFAULTS)
+  # Explicit instruction sets instead of this machine's: a cached native object is an illegal instruction elsewhere.
+  # OpenMP's barriers spin, and two workers that spin on the same cores collapse.
+  set(GGML_NATIVE OFF CACHE BOOL "" FORCE)
+  set(GGML_OPENMP OFF CACHE BOOL "" FORCE)
+  set(GGML_CPU_ALL_VARIANTS OFF CACHE BOOL "" FORCE)
+  set(GGML_CPU_REPACK ON CACHE BOOL "" FORCE)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    set(MESHNET_INSTRUCTION_SETS SSE42 AVX AVX2 FMA F16C BMI2)
+    foreach(instruction_set IN LISTS MESHNET_INSTRUCTION_SETS)
+      set(GGML_${instruction_set} ON CACHE BOOL "" FORCE)
+    endforeach()
+  endif()
 endif()
 
 # EXCLUDE_FROM_ALL: only what the worker links (libllama and the ggml libraries) is built.
 add_subdirectory("${MESHNET_LLAMA_SOURCE}" "${CMAKE_BINARY_DIR}/llama.cpp" EXCLUDE_FROM_ALL)
+
+if(MESHNET_UPSTREAM_DEFAULTS)
+  # -march=native says nothing of the machine it was compiled on.
+  set_target_properties(ggml-cpu PROPERTIES C_COMPILER_LAUNCHER "" CXX_COMPILER_LAUNCHER "")
+endif()

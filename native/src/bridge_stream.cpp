@@ -47,10 +47,12 @@ void BridgeStream::OnReadDone(bool ok) {
     return;
   }
   outbox_.Hold();
+  std::vector<Message> messages;
   for (v1::BridgeMessage& message : *incoming_.mutable_messages()) {
-    if (message.has_frame()) receiver_->ReceiveFromBridge(std::move(*message.mutable_frame()));
-    if (message.has_edge()) receiver_->ReceiveFromBridge(std::move(*message.mutable_edge()));
+    if (message.has_frame()) messages.emplace_back(std::move(*message.mutable_frame()));
+    if (message.has_edge()) messages.emplace_back(std::move(*message.mutable_edge()));
   }
+  receiver_->ReceiveFromBridge(std::move(messages));
   incoming_.Clear();
   if (!outbox_.is_closed()) StartRead(&incoming_);
   if (outbox_.Release()) Finish(status_);

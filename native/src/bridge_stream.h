@@ -5,6 +5,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <vector>
 
 #include "meshnet/v1/worker.grpc.pb.h"
 #include "stage_machine.h"
@@ -19,8 +20,8 @@ class BridgeStream : public grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeB
   class Receiver {
    public:
     virtual ~Receiver() = default;
-    // One of gRPC's threads, one message of a stream at a time.
-    virtual void ReceiveFromBridge(Message&& message) = 0;
+    // What came at once. One of gRPC's threads, one call of a stream at a time.
+    virtual void ReceiveFromBridge(std::vector<Message>&& messages) = 0;
     virtual void BridgeEnded(const BridgeStream* stream) = 0;
   };
 

@@ -29,6 +29,12 @@ class Capture {
     return Status::Ok();
   }
 
+  // Whether somebody reads.
+  bool is_running() const {
+    const std::lock_guard lock(mutex_);
+    return state_ == State::kRunning;
+  }
+
   // Ends the capture and drops what waits; idempotent.
   void End() {
     const std::lock_guard lock(mutex_);
@@ -74,7 +80,7 @@ class Capture {
  private:
   enum class State { kIdle, kRunning, kOverrun, kClosed };
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::kIdle;  // guarded by mutex_, as below
   std::deque<Item> waiting_;    // at most kItemsMax

@@ -165,14 +165,14 @@ void PeerLinks::Drop(Peer* peer, Streams* doomed) {
   peer->connection.clear();
 }
 
-void PeerLinks::MessageReceived(const std::shared_ptr<LinkStream>& stream, Message&& message) {
+void PeerLinks::MessagesReceived(const std::shared_ptr<LinkStream>& stream, std::vector<Message>&& messages) {
   {
     const std::lock_guard lock(mutex_);
     const auto peer = peers_.find(stream->fingerprint());
     // A lane that was not adopted has no business to send.
     if (peer == peers_.end() || peer->second.connection != stream->connection()) return;
   }
-  const Status status = host_->ReceiveFromPeer(stream->fingerprint(), std::move(message));
+  const Status status = host_->ReceiveFromPeer(stream->fingerprint(), std::move(messages));
   if (status.ok()) return;
   stream->Close(grpc::StatusCode::PERMISSION_DENIED, std::string(CodeName(status.code())) + ": " + status.message());
 }

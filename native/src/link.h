@@ -41,8 +41,8 @@ class PeerLinks : public LinkStream::Receiver {
    public:
     virtual ~Host() = default;
     virtual bool KnowsPeer(const std::string& fingerprint) = 0;
-    // A status that is not ok disconnects the peer.
-    virtual Status ReceiveFromPeer(const std::string& fingerprint, Message&& message) = 0;
+    // What came at once. A status that is not ok disconnects the peer.
+    virtual Status ReceiveFromPeer(const std::string& fingerprint, std::vector<Message>&& messages) = 0;
     virtual void PeerLost(const std::string& fingerprint, const std::string& why) = 0;
   };
 
@@ -87,7 +87,7 @@ class PeerLinks : public LinkStream::Receiver {
   class Service;
 
   void HelloReceived(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello) override;
-  void MessageReceived(const std::shared_ptr<LinkStream>& stream, Message&& message) override;
+  void MessagesReceived(const std::shared_ptr<LinkStream>& stream, std::vector<Message>&& messages) override;
   void StreamEnded(const std::shared_ptr<LinkStream>& stream, const std::string& why) override;
 
   // With mutex_ held; streams to close afterwards are appended to `doomed`.

@@ -1,17 +1,51 @@
 #include "link_stream.h"
 
+#include "protocol_limits.h"
+
 namespace meshnet {
+namespace {
+
+// What waits while a write is under way goes out with the next one: a step's acknowledgement with its frame, the frames
+// of all sessions in a step together. Prompt chunks are larger than this and travel alone.
+constexpr std::size_t kBatchBytes = 64 * 1024;
+
+void MoveBody(v1::LinkMessage* from, v1::LinkItem* to) {
+  if (from->has_frame()) {
+    *to->mutable_frame() = std::move(*from->mutable_frame());
+  } else {
+    *to->mutable_edge() = std::move(*from->mutable_edge());
+  }
+}
+
+// Appends what `from`, a LinkMessage or a LinkItem, holds. False where it holds nothing.
+template <typename Body>
+bool Take(Body* from, std::vector<Message>* messages) {
+  if (from->has_frame()) messages->emplace_back(std::move(*from->mutable_frame()));
+  if (from->has_edge()) messages->emplace_back(std::move(*from->mutable_edge()));
+  return from->has_frame() || from->has_edge();
+}
+
+void Pack(std::deque<v1::LinkMessage>* items, v1::LinkMessage* message) {
+  *message = std::move(items->front());
+  items->pop_front();
+  std::size_t bytes = message->ByteSizeLong();
+  while (!message->has_hello() && !items->empty() && message->more_size() < kMaxLinkItems) {
+    v1::LinkMessage& next = items->front();
+    bytes += next.ByteSizeLong();
+    if (next.has_hello() || bytes > kBatchBytes) return;
+    MoveBody(&next, message->add_more());
+    items->pop_front();
+  }
+}
+
+}  // namespace
 
 void LinkStream::Enqueue(v1::LinkMessage&& message) {
   if (!outbox_.Add(std::move(message))) Close(grpc::StatusCode::RESOURCE_EXHAUSTED, "the peer does not read");
 }
 
 void LinkStream::Flush() {
-  const auto pack = [](std::deque<v1::LinkMessage>* items, v1::LinkMessage* message) {
-    *message = std::move(items->front());
-    items->pop_front();
-  };
-  if (v1::LinkMessage* message = outbox_.BeginWrite(pack)) WriteNext(message);
+  if (v1::LinkMessage* message = outbox_.BeginWrite(Pack)) WriteNext(message);
 }
 
 void LinkStream::Close(grpc::StatusCode code, const std::string& why) {
@@ -35,15 +69,20 @@ void LinkStream::Read(bool ok) {
   incoming_.Clear();
   if (message.has_hello() != !has_hello_) {
     Close(grpc::StatusCode::INVALID_ARGUMENT, "Hello comes first, and once");
+  } else if (message.more_size() > (has_hello_ ? kMaxLinkItems : 0)) {
+    Close(grpc::StatusCode::INVALID_ARGUMENT, "more in a message than it may hold");
   } else if (message.has_hello()) {
     has_hello_ = true;
     receiver_->HelloReceived(self, message.hello());
-  } else if (message.has_frame()) {
-    receiver_->MessageReceived(self, std::move(*message.mutable_frame()));
-  } else if (message.has_edge()) {
-    receiver_->MessageReceived(self, std::move(*message.mutable_edge()));
   } else {
-    Close(grpc::StatusCode::INVALID_ARGUMENT, "a message without a body");
+    std::vector<Message> messages;
+    bool is_whole = Take(&message, &messages);
+    for (v1::LinkItem& item : *message.mutable_more()) is_whole = Take(&item, &messages) && is_whole;
+    if (is_whole) {
+      receiver_->MessagesReceived(self, std::move(messages));
+    } else {
+      Close(grpc::StatusCode::INVALID_ARGUMENT, "a message without a body");
+    }
   }
   if (!outbox_.is_closed()) ReadNext(&incoming_);
   if (outbox_.Release()) FinishNow(FinalStatus());

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "meshnet/v1/link.grpc.pb.h"
 #include "stage_machine.h"
@@ -24,7 +25,7 @@ class LinkStream {
    public:
     virtual ~Receiver() = default;
     virtual void HelloReceived(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello) = 0;
-    virtual void MessageReceived(const std::shared_ptr<LinkStream>& stream, Message&& message) = 0;
+    virtual void MessagesReceived(const std::shared_ptr<LinkStream>& stream, std::vector<Message>&& messages) = 0;
     virtual void StreamEnded(const std::shared_ptr<LinkStream>& stream, const std::string& why) = 0;
   };
 

@@ -10,6 +10,7 @@
 
 #include "exact_class.h"
 #include "llama_artifact.h"
+#include "llama_profile.h"
 #include "protocol_limits.h"
 #include "tensor_codec.h"
 
@@ -136,10 +137,12 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
 
 class LlamaEngine : public ShardEngine {
  public:
-  LlamaEngine(Owned<llama_model> model, Owned<llama_context> context, Owned<ggml_threadpool> pool, ShardFacts facts,
-              std::uint32_t max_output_rows)
+  // `profile`: attached to the context, or null.
+  LlamaEngine(std::unique_ptr<LlamaProfile> profile, Owned<llama_model> model, Owned<llama_context> context,
+              Owned<ggml_threadpool> pool, ShardFacts facts, std::uint32_t max_output_rows)
       : facts_(std::move(facts)),
         max_output_rows_(max_output_rows),
+        profile_(std::move(profile)),
         model_(std::move(model)),
         pool_(std::move(pool)),
         context_(std::move(context)),
@@ -157,6 +160,9 @@ class LlamaEngine : public ShardEngine {
   void Close(SequenceId sequence) override;
   std::uint64_t Length(SequenceId sequence) const override { return IsOpen(sequence) ? At(sequence).length : 0; }
   bool IsUsable(SequenceId sequence) const override { return InRange(sequence) && !At(sequence).is_poisoned; }
+  std::span<const StepMark> marks() const override {
+    return profile_ == nullptr ? std::span<const StepMark>() : profile_->marks();
+  }
 
  private:
   struct Sequence {
@@ -184,7 +190,8 @@ class LlamaEngine : public ShardEngine {
 
   const ShardFacts facts_;
   const std::uint32_t max_output_rows_;
-  const Owned<llama_model> model_;  // outlives the context, as does the pool
+  const std::unique_ptr<LlamaProfile> profile_;
+  const Owned<llama_model> model_;  // outlives the context, as do the pool and the profile
   const Owned<ggml_threadpool> pool_;
   const Owned<llama_context> context_;
   const llama_memory_t memory_;
@@ -241,9 +248,12 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
     (*results)[i].status = std::move(status);
   }
   if (positions_.empty()) return Status::Ok();
+  if (profile_ != nullptr) profile_->Begin();
   const Status status = Decode();
   if (!status.ok()) return status;
+  if (profile_ != nullptr) profile_->Mark(facts_.is_tail() ? "head" : "rest");
   ReadOutputs(slices, results);
+  if (profile_ != nullptr) profile_->Mark("outputs");
   return Status::Ok();
 }
 
@@ -344,6 +354,7 @@ Owned<llama_model> LoadModel(const LoadPlan& plan, const LlamaArtifact& artifact
   } progress{observer, gave_up};
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = 0;
+  params.load_mode = LLAMA_LOAD_MODE_NONE;  // into memory of our own: docs/adr/0012-weights-in-own-memory.md
   params.progress_callback_user_data = &progress;
   params.progress_callback = [](float fraction, void* data) {
     const Progress* p = static_cast<const Progress*>(data);
@@ -371,7 +382,9 @@ Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const
   Owned<llama_model> model = LoadModel(complete.value(), artifact.value(), observer, &gave_up);
   if (gave_up) return Status(Code::kCancelled, "loading was given up");
   if (model == nullptr) return Status(Code::kLoadFailed, "llama.cpp could not load the file");
-  const llama_context_params params = ContextParams(complete.value());
+  llama_context_params params = ContextParams(complete.value());
+  auto profile = plan.profile ? std::make_unique<LlamaProfile>() : nullptr;
+  if (profile != nullptr) profile->Attach(&params);
   Owned<llama_context> context(llama_init_from_model(model.get(), params));
   if (context == nullptr) return Status(Code::kLoadFailed, "no memory for the context");
   ggml_threadpool_params pool_params = ggml_threadpool_params_default(params.n_threads);
@@ -379,8 +392,9 @@ Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const
   Owned<ggml_threadpool> pool(ggml_threadpool_new(&pool_params));
   if (pool == nullptr) return Status(Code::kLoadFailed, "no threads for the engine");
   ShardFacts facts = FactsOf(complete.value(), artifact.value(), model.get(), context.get());
-  return std::unique_ptr<ShardEngine>(std::make_unique<LlamaEngine>(
-      std::move(model), std::move(context), std::move(pool), std::move(facts), params.n_outputs_max));
+  return std::unique_ptr<ShardEngine>(std::make_unique<LlamaEngine>(std::move(profile), std::move(model),
+                                                                    std::move(context), std::move(pool),
+                                                                    std::move(facts), params.n_outputs_max));
 }
 
 }  // namespace meshnet

@@ -23,6 +23,7 @@ inline constexpr std::uint32_t kGatewayStage = 127;
 inline constexpr std::size_t kMaxMessageBytes = 512 * 1024;
 // Kept free for what wraps a frame: LinkMessage, BridgeBatch or a relay packet.
 inline constexpr std::size_t kEnvelopeReserveBytes = 1024;
+inline constexpr int kMaxLinkItems = 256;                  // in a LinkMessage beside its body
 inline constexpr std::uint64_t kMaxPosition = 0x7fffffff;  // llama_pos is 32-bit signed
 inline constexpr std::uint32_t kMaxRows = 8192;
 inline constexpr std::uint32_t kMaxTokenId = 0x7fffffff;

@@ -1,7 +1,9 @@
 #include "sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "philox.h"
@@ -22,6 +24,23 @@ double LogSumExp(std::span<const float> logits) {
   double sum = 0.0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
   return largest + std::log(sum);
+}
+
+// The largest of finite logits, the smaller id of equals. In lanes, so that the loop vectorises.
+std::uint32_t LargestOf(std::span<const float> logits) {
+  constexpr std::size_t kLanes = 16;
+  std::array<float, kLanes> largest;
+  largest.fill(-std::numeric_limits<float>::infinity());
+  std::size_t id = 0;
+  for (; id + kLanes <= logits.size(); id += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const float logit = logits[id + lane];
+      largest[lane] = logit > largest[lane] ? logit : largest[lane];
+    }
+  }
+  float found = *std::max_element(largest.begin(), largest.end());
+  for (; id < logits.size(); ++id) found = std::max(found, logits[id]);
+  return static_cast<std::uint32_t>(std::find(logits.begin(), logits.end(), found) - logits.begin());
 }
 
 }  // namespace
@@ -47,9 +66,13 @@ Sampler::Sampler(const v1::Sampling& sampling, std::span<const std::uint32_t> co
 }
 
 SampledToken Sampler::Sample(std::span<const float> logits, std::uint64_t position) {
-  AdjustLogits(logits);
   SampledToken sampled;
-  sampled.token_id = sampling_.temperature() == 0.0 ? LargestLogit() : Draw(position);
+  if (sampling_.temperature() == 0.0 && biases_.empty() && !HasPenalties()) {
+    sampled.token_id = LargestOf(logits);
+  } else {
+    AdjustLogits(logits);
+    sampled.token_id = sampling_.temperature() == 0.0 ? LargestLogit() : Draw(position);
+  }
   if (sampling_.logprobs()) AddLogprobs(logits, &sampled);
   ++counts_[sampled.token_id];
   return sampled;
@@ -58,7 +81,7 @@ SampledToken Sampler::Sample(std::span<const float> logits, std::uint64_t positi
 void Sampler::AdjustLogits(std::span<const float> logits) {
   adjusted_.assign(logits.begin(), logits.end());
   for (const auto& [token_id, bias] : biases_) adjusted_[token_id] += bias;
-  if (sampling_.frequency_penalty() == 0.0 && sampling_.presence_penalty() == 0.0) return;
+  if (!HasPenalties()) return;
   for (const auto& [token_id, count] : counts_) {
     if (token_id >= adjusted_.size()) continue;
     adjusted_[token_id] = adjusted_[token_id] - sampling_.frequency_penalty() * count - sampling_.presence_penalty();

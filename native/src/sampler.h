@@ -34,6 +34,7 @@ class Sampler {
 
  private:
   void AdjustLogits(std::span<const float> logits);
+  bool HasPenalties() const { return sampling_.frequency_penalty() != 0.0 || sampling_.presence_penalty() != 0.0; }
   std::uint32_t LargestLogit() const;
   std::uint32_t Draw(std::uint64_t position);
   void KeepTopK();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "capture.h"
 #include "meshnet/v1/worker.pb.h"
@@ -25,8 +26,8 @@ struct ShardCaptures {
   // A row, [vocab_size], from which the token at `position` is drawn.
   void AddLogits(const SessionTerms& terms, std::uint64_t position, std::span<const float> row);
 
-  // One session's rows in an engine step.
-  void AddStep(const SessionTerms& terms, const v1::Frame& frame, TimePoint begin, TimePoint end);
+  // Whole steps, as StepTrace gives them.
+  void AddSteps(std::vector<v1::CapturedStep>&& traced);
 };
 
 }  // namespace meshnet

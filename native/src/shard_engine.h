@@ -8,6 +8,7 @@
 #ifndef MESHNET_SHARD_ENGINE_H_
 #define MESHNET_SHARD_ENGINE_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -42,6 +43,7 @@ struct LoadPlan {
   std::uint32_t fake_layers = 0;   // FakeEngine: layers of the whole "model"
   std::uint32_t fake_width = 0;    // FakeEngine: elements a row
   std::uint32_t fake_step_us = 0;  // FakeEngine: time of one row, a layer
+  bool profile = false;            // LlamaEngine: marks the parts of its steps
 };
 
 // Called while loading with a fraction of 0 to 1, by the loading thread. Returns false to give up.
@@ -85,6 +87,12 @@ struct StepResult {
   std::span<const float> logits;  // tail: [logits_rows.size(), vocab_size], in their order
 };
 
+// The end of a part of a step.
+struct StepMark {
+  std::string part;
+  std::chrono::steady_clock::time_point at;
+};
+
 class ShardEngine {
  public:
   virtual ~ShardEngine() = default;
@@ -109,6 +117,9 @@ class ShardEngine {
 
   // Rows that a sequence holds; 0 where it is not open.
   virtual std::uint64_t Length(SequenceId sequence) const = 0;
+
+  // The ends of the last step's parts, in order; empty unless the plan asked for a profile. Valid until the next step.
+  virtual std::span<const StepMark> marks() const { return {}; }
 
   // Whether Open would take this id now (false while its cells are quarantined).
   virtual bool IsUsable(SequenceId sequence) const = 0;

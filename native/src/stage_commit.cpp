@@ -30,7 +30,7 @@ void AddResidence(const StepItem& item, std::uint32_t stage,
 }  // namespace
 
 std::vector<StepItem> StageMachine::TakeStep(TimePoint now) {
-  turn_awaited_at_.reset();
+  const TimePoint awake_at = std::exchange(turn_awaited_at_, std::nullopt).value_or(now);
   std::vector<StepItem> items;
   for (const SessionPointer& session : queue_.Pick(facts_)) {
     const PendingRows& front = session->pending.front();
@@ -42,6 +42,7 @@ std::vector<StepItem> StageMachine::TakeStep(TimePoint now) {
     StepItem item;
     item.session = session;
     item.rows = session->TakeFront();
+    item.awake_at = awake_at;
     item.taken_at = now;
     items.push_back(std::move(item));
   }

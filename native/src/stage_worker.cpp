@@ -4,6 +4,7 @@
 
 #include "digest.h"
 #include "probe.h"
+#include "step_trace.h"
 
 namespace meshnet {
 namespace {
@@ -42,7 +43,7 @@ StageWorker::~StageWorker() {
   watch_thread_.join();
 }
 
-void StageWorker::Dispatch(std::unique_lock<std::mutex> lock) {
+void StageWorker::Dispatch(std::unique_lock<std::mutex> lock, bool later) {
   std::vector<Outgoing> outgoing = machine_.TakeOutgoing();
   // Enqueued under the lock, so that two threads cannot swap the order of a session's frames.
   for (Outgoing& message : outgoing) sink_->Enqueue(std::move(message));
@@ -50,10 +51,12 @@ void StageWorker::Dispatch(std::unique_lock<std::mutex> lock) {
   const TimePoint nearest = Now() + machine_.shortest_term();
   const bool is_sooner = nearest < watch_at_;
   if (is_sooner) watch_at_ = nearest;
+  const bool leaves_flush = later && !outgoing.empty();
+  if (leaves_flush) flush_wanted_ = true;
   lock.unlock();
   if (has_work) work_.notify_one();
-  if (is_sooner) deadline_.notify_one();
-  if (!outgoing.empty()) sink_->Flush();
+  if (is_sooner || leaves_flush) deadline_.notify_one();
+  if (!outgoing.empty() && !leaves_flush) sink_->Flush();
 }
 
 void StageWorker::ComputeLoop() {
@@ -72,7 +75,11 @@ void StageWorker::ComputeLoop() {
     Dispatch(std::move(lock));
 
     RunOrders(&round);
-    if (!round.items.empty()) runner_.Run(&round.items);
+    std::vector<v1::CapturedStep> traced;
+    if (!round.items.empty()) {
+      runner_.Run(&round.items);
+      if (captures_->steps.is_running()) traced = TraceSteps(round.items, engine_->marks());
+    }
     for (Job& job : round.jobs) {
       job.run(has_turn ? Result<ShardEngine*>(engine_.get()) : Status(Code::kStepTimeout, "no compute turn in time"));
       round.job_usable.push_back(engine_->IsUsable(job.sequence));
@@ -81,7 +88,10 @@ void StageWorker::ComputeLoop() {
 
     lock = std::unique_lock(mutex_);
     CommitRound(&round);
-    Dispatch(std::move(lock));
+    const bool has_next = machine_.HasReady();
+    Dispatch(std::move(lock), has_next);
+    for (v1::CapturedStep& step : traced) step.set_sent_us(MonotonicMicroseconds(Now()));
+    captures_->AddSteps(std::move(traced));
     lock = std::unique_lock(mutex_);
   }
   turn_->End();
@@ -131,11 +141,17 @@ void StageWorker::CommitRound(Round* round) {
 void StageWorker::WatchLoop() {
   std::unique_lock lock(mutex_);
   while (!is_stopping_) {
-    const TimePoint next = machine_.Tick(Now());
-    watch_at_ = next;
-    Dispatch(std::move(lock));
-    lock = std::unique_lock(mutex_);
-    deadline_.wait_until(lock, watch_at_, [this] { return is_stopping_ || Now() >= watch_at_; });
+    if (std::exchange(flush_wanted_, false)) {
+      lock.unlock();
+      sink_->Flush();
+      lock.lock();
+    }
+    if (Now() >= watch_at_) {
+      watch_at_ = machine_.Tick(Now());
+      Dispatch(std::move(lock));
+      lock = std::unique_lock(mutex_);
+    }
+    deadline_.wait_until(lock, watch_at_, [this] { return is_stopping_ || flush_wanted_ || Now() >= watch_at_; });
   }
 }
 
@@ -159,12 +175,17 @@ bool StageWorker::Close(const SessionId& session, std::uint32_t epoch) {
   return was_open;
 }
 
-Status StageWorker::Receive(const Origin& origin, Message&& message) {
+Status StageWorker::Receive(const Origin& origin, std::vector<Message>&& messages) {
+  Status failure;
   std::unique_lock lock(mutex_);
-  const Status status =
-      std::visit([&](auto&& body) { return machine_.Receive(origin, std::move(body), Now()); }, std::move(message));
+  for (Message& message : messages) {
+    Status status =
+        std::visit([&](auto&& body) { return machine_.Receive(origin, std::move(body), Now()); }, std::move(message));
+    if (failure.ok()) failure = std::move(status);
+    if (!failure.ok() && origin.carrier == Carrier::kPeer) break;
+  }
   Dispatch(std::move(lock));
-  return status;
+  return failure;
 }
 
 void StageWorker::LosePeer(const std::string& fingerprint, const std::string& why) {

@@ -37,8 +37,8 @@ class StageWorker {
   Result<SessionTerms> Open(const v1::SessionSpec& spec);
   // Waits until the engine has let go of the session's cells, kReleaseWait at most.
   bool Close(const SessionId& session, std::uint32_t epoch);
-  // As StageMachine::Receive.
-  Status Receive(const Origin& origin, Message&& message);
+  // As StageMachine::Receive, for what came at once; the first failure. A peer's messages end with it: it is cut off.
+  Status Receive(const Origin& origin, std::vector<Message>&& messages);
   void LosePeer(const std::string& fingerprint, const std::string& why);
   void AttachBridge();
   bool Knows(const std::string& fingerprint) const;
@@ -77,8 +77,9 @@ class StageWorker {
   void RunOrders(Round* round);
   void CommitRound(Round* round);
   void WatchLoop();
-  // Hands messages over and wakes whoever has something to do. Takes the lock's ownership and ends it.
-  void Dispatch(std::unique_lock<std::mutex> lock);
+  // Hands messages over and wakes whoever has something to do. Takes the lock's ownership and ends it. `later`: the
+  // watchdog writes them, since the caller has a step to run.
+  void Dispatch(std::unique_lock<std::mutex> lock, bool later = false);
 
   const std::unique_ptr<ShardEngine> engine_;
   const std::unique_ptr<ComputeTurn> turn_;
@@ -93,6 +94,7 @@ class StageWorker {
   std::deque<Job> jobs_;
   std::uint64_t orders_done_ = 0;
   bool is_computing_ = false;
+  bool flush_wanted_ = false;  // of the watchdog
   bool is_stopping_ = false;
   TimePoint step_ended_at_;
   TimePoint watch_at_;

@@ -27,15 +27,17 @@ void StepRunner::Run(std::vector<StepItem>* items) {
   const std::uint32_t compute_us = Microseconds(step_end_at - step_at);
   for (std::size_t i = 0; i < slices_.size(); ++i) {
     StepItem& item = (*items)[slice_items_[i]];
-    if (captures_ != nullptr) captures_->AddStep(item.session->terms(), item.rows.frame, step_at, step_end_at);
+    item.begin_at = step_at;
+    item.end_at = step_end_at;
     const TimePoint deliver_at = std::chrono::steady_clock::now();
     if (status.ok()) {
       Deliver(results_[i], &item);
     } else {
       item.status = status;
     }
+    item.delivered_at = std::chrono::steady_clock::now();
     item.compute_us = compute_us;
-    item.codec_us = gather_us + MicrosecondsSince(deliver_at);
+    item.codec_us = gather_us + Microseconds(item.delivered_at - deliver_at);
   }
 }
 

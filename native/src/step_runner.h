@@ -25,7 +25,11 @@ struct EngineOrder {
 struct StepItem {
   std::shared_ptr<Session> session;
   PendingRows rows;
+  TimePoint awake_at;  // the compute thread asked for the turn
   TimePoint taken_at;
+  TimePoint begin_at;  // of the engine's step, as end_at
+  TimePoint end_at;
+  TimePoint delivered_at;
 
   Status status;
   std::optional<v1::Tensor> hidden;   // not on the tail

@@ -109,11 +109,11 @@ void WorkerHost::Flush() {
   if (const std::shared_ptr<BridgeStream> stream = bridge()) stream->Flush();
 }
 
-void WorkerHost::ReceiveFromBridge(Message&& message) {
+void WorkerHost::ReceiveFromBridge(std::vector<Message>&& messages) {
   const std::shared_ptr<StageWorker> stage = this->stage();
   if (stage == nullptr) return;
   // What cannot be attributed to a session is counted and dropped: the connection is the agent's own.
-  const Status status = stage->Receive({}, std::move(message));
+  const Status status = stage->Receive({}, std::move(messages));
   (void)status;
 }
 
@@ -122,10 +122,10 @@ bool WorkerHost::KnowsPeer(const std::string& fingerprint) {
   return stage != nullptr && stage->Knows(fingerprint);
 }
 
-Status WorkerHost::ReceiveFromPeer(const std::string& fingerprint, Message&& message) {
+Status WorkerHost::ReceiveFromPeer(const std::string& fingerprint, std::vector<Message>&& messages) {
   const std::shared_ptr<StageWorker> stage = this->stage();
   if (stage == nullptr) return Status::Ok();
-  return stage->Receive({Carrier::kPeer, fingerprint}, std::move(message));
+  return stage->Receive({Carrier::kPeer, fingerprint}, std::move(messages));
 }
 
 void WorkerHost::PeerLost(const std::string& fingerprint, const std::string& why) {

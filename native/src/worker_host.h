@@ -47,10 +47,10 @@ class WorkerHost : public MessageSink, public BridgeStream::Receiver, public Pee
   void Flush() override;
 
  private:
-  void ReceiveFromBridge(Message&& message) override;
+  void ReceiveFromBridge(std::vector<Message>&& messages) override;
   void BridgeEnded(const BridgeStream* stream) override;
   bool KnowsPeer(const std::string& fingerprint) override;
-  Status ReceiveFromPeer(const std::string& fingerprint, Message&& message) override;
+  Status ReceiveFromPeer(const std::string& fingerprint, std::vector<Message>&& messages) override;
   void PeerLost(const std::string& fingerprint, const std::string& why) override;
   std::shared_ptr<BridgeStream> bridge() const;
 

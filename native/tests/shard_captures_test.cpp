@@ -77,16 +77,18 @@ TEST(ShardCaptures, EndsWithItsShard) {
   EXPECT_EQ(capture.Begin().code(), Code::kNotReady);
 }
 
-TEST(ShardCaptures, TellWhenAStepRan) {
+TEST(ShardCaptures, GivesStepsInOrder) {
   ShardCaptures captures;
+  EXPECT_FALSE(captures.steps.is_running());
+  captures.AddSteps(std::vector<v1::CapturedStep>(1));  // nobody reads yet
   ASSERT_TRUE(captures.steps.Begin().ok());
-  captures.AddStep(Terms(), Chunk(0, 16, 8, false), At(1), At(3));
-  const auto step = captures.steps.Take(Now());
-  ASSERT_TRUE(step.ok() && step.value().has_value());
-  EXPECT_EQ(step.value()->session(), SessionBytes('s'));
-  EXPECT_EQ(step.value()->position(), 16u);
-  EXPECT_EQ(step.value()->rows(), 8u);
-  EXPECT_EQ(step.value()->end_us() - step.value()->begin_us(), 2000u);
+  EXPECT_TRUE(captures.steps.is_running());
+  std::vector<v1::CapturedStep> traced(2);
+  traced[0].set_position(16);
+  traced[1].set_position(17);
+  captures.AddSteps(std::move(traced));
+  for (const std::uint64_t position : {16u, 17u}) EXPECT_EQ(captures.steps.Take(Now()).value()->position(), position);
+  EXPECT_FALSE(captures.steps.Take(Now()).value().has_value());
 }
 
 }  // namespace

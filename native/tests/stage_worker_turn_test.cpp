@@ -82,7 +82,9 @@ class StageWorkerTurnTest : public testing::Test {
     v1::SessionSpec spec = SpecFor(worker_->facts(), 0, 1);
     spec.set_step_deadline_ms(step_deadline_ms);
     ASSERT_TRUE(worker_->Open(spec).ok());
-    ASSERT_TRUE(worker_->Receive({}, Chunk(0, 0, 8, true)).ok());
+    std::vector<Message> messages;
+    messages.emplace_back(Chunk(0, 0, 8, true));
+    ASSERT_TRUE(worker_->Receive({}, std::move(messages)).ok());
     ASSERT_TRUE(turn_->WaitUntilAwaited());
   }
 

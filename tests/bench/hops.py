@@ -8,7 +8,6 @@ the same bytes there and back without TLS, checks or queue.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import time
@@ -23,6 +22,7 @@ from meshnet.frame import TokenEvent
 from meshnet.ids import SessionKey
 from meshnet.v1 import frame_pb2, link_pb2, session_pb2, worker_pb2
 from tests.bench.pairs import Rounds
+from tests.bench.programs import output_of
 from tests.integration.native.native_routes import WORKER, NativeRoute
 from tests.simulators.bridged_route import BridgedRoute
 from tests.simulators.fake_shards import open_all, terms
@@ -85,10 +85,7 @@ class HopBench:
         given = self._terms(WARM_UP_STEPS)
         await (await open_all(self._native.route, given)).generate()
         decode = [m.frame for m in self._native.route.frames if m.frame.phase == frame_pb2.PHASE_DECODE]
-        seam, ring = (
-            median(link_pb2.LinkMessage(frame=frame).ByteSize() for frame in decode if frame.from_stage == stage)
-            for stage in (0, 1)
-        )
+        seam, ring = (median(_sent_bytes(one) for one in decode if one.from_stage == stage) for stage in (0, 1))
         await self._ours(WARM_UP_STEPS, Hops(0, 0))
         return Hops(round(seam), round(ring))
 
@@ -127,19 +124,10 @@ async def _bare(hops: Hops) -> float:
 
     Raises:
         TimeoutError: it did not end.
-        RuntimeError: it failed.
+        ProgramError: it failed.
     """
     arguments = [str(one) for one in (hops.seam_bytes, hops.ring_bytes, GAP_US, STEPS)]
-    process = await asyncio.create_subprocess_exec(str(ECHO), *arguments, stdout=asyncio.subprocess.PIPE)
-    try:
-        async with asyncio.timeout(ECHO_TIMEOUT_S):
-            output, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise RuntimeError(f"{ECHO.name} ended with status {process.returncode}")
+    output = await output_of([str(ECHO), *arguments], ECHO_TIMEOUT_S)
     return median(json.loads(output)["hops_us"])
 
 
@@ -156,6 +144,18 @@ async def hop_bench(folder: Path, width: int) -> AsyncIterator[HopBench]:
         route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))
         await route.load([_load_request(stage, width) for stage in range(2)])
         yield HopBench(NativeRoute(route, programs))
+
+
+def _sent_bytes(frame: frame_pb2.Frame) -> int:
+    """What a link carries of a step: the frame, and with it the acknowledgement of the one that it answers."""
+    answered = session_pb2.EdgeMessage(
+        session=frame.session,
+        epoch=frame.epoch,
+        from_stage=frame.to_stage,
+        to_stage=frame.from_stage,
+        ack=session_pb2.Ack(seq=frame.seq),
+    )
+    return link_pb2.LinkMessage(frame=frame, more=[link_pb2.LinkItem(edge=answered)]).ByteSize()
 
 
 def _load_request(stage: int, width: int) -> worker_pb2.LoadRequest:

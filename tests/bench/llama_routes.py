@@ -6,6 +6,7 @@ has a deadline; the same process plays the Gateway for every arm, so that its sh
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
@@ -13,10 +14,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from meshnet.frame import TokenEvent
+from meshnet.frame import PrefillProgress, TokenEvent
 from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2, worker_pb2
+from tests.bench.resident import ResidentWeights, memory_of
+from tests.bench.step_parts import Breakdown, break_down
 from tests.integration.native.native_routes import WORKER, NativeRoute
+from tests.integration.native.step_times import StepTimes, captured_steps
 from tests.simulators.bridged_route import BridgedRoute
 from tests.simulators.fake_shards import terms
 from tests.simulators.plain_gateway import PlainGateway
@@ -54,12 +58,16 @@ class Arm:
         cuts: first layers of the second and later stages; none: the whole model in one worker.
         turn_path: the machine's compute turn; empty: none.
         threads: of each worker.
+        traced: its workers may be asked when what happened.
+        profile: with the engine's parts, which costs speed.
     """
 
     name: str
     cuts: tuple[int, ...] = ()
     turn_path: str = ""
     threads: int = 2
+    traced: bool = False
+    profile: bool = False
 
 
 class LlamaRoute:
@@ -70,12 +78,69 @@ class LlamaRoute:
         gaps_ms: times between neighbouring token events of one session, over all generations so far.
     """
 
-    def __init__(self, arm: Arm, prompt: tuple[int, ...], native: NativeRoute) -> None:
+    def __init__(
+        self,
+        arm: Arm,
+        model: BenchModel,
+        native: NativeRoute,
+        loaded: list[worker_pb2.LoadProgress],
+        captures: list[StepTimes],
+    ) -> None:
         self.arm = arm
-        self._prompt = prompt
+        self._model = model
         self.gaps_ms: list[float] = []
         self._native = native
+        self._loaded = loaded
+        self._captures = captures
         self._generations = 0
+
+    async def prompt_tokens_per_s(self, rows: int) -> float:
+        """Rate of one prompt of so many rows, one chunk, from its sending until the tail has computed it.
+
+        Raises:
+            TimeoutError: nothing came.
+            RouteFailedError: a stage gave up.
+        """
+        prompt = tuple(self._model.prompt[row % len(self._model.prompt)] for row in range(rows))
+        gateways = await self._open(1, 1, prompt=prompt, chunk_rows=rows)
+        (gateway,) = gateways.values()
+        # Once everybody is ready: what is timed is the prompt.
+        sent_s = time.perf_counter()
+        await gateway.send_prompt()
+        done_s = 0.0
+        while not gateway.is_finished:
+            message = await self._native.route.receive(EVENT_TIMEOUT_S)
+            is_own = message.key in gateways
+            if is_own and isinstance(message.body, PrefillProgress) and message.body.done == rows:
+                done_s = time.perf_counter()
+            await gateway.take(message)
+        await gateway.close()
+        return rows / (done_s - sent_s)
+
+    async def breakdown(self, tokens: int) -> Breakdown:
+        """What the decode steps of one generation are made of; the arm is traced.
+
+        Raises:
+            TimeoutError: nothing came.
+            ValueError: nothing was told.
+        """
+        gaps = len(self.gaps_ms)
+        end = len(self._model.prompt) + tokens - 1
+        async with asyncio.TaskGroup() as group:
+            told = [group.create_task(capture.until_position(end)) for capture in self._captures]
+            await self.tokens_per_s(tokens)
+        return break_down([task.result() for task in told], [gap * 1000 for gap in self.gaps_ms[gaps:]])
+
+    def resident(self) -> list[ResidentWeights]:
+        """What every stage keeps in memory now."""
+        return [
+            ResidentWeights(
+                memory_of(program.process.pid, self._model.path),
+                loaded.weights_bytes,
+                loaded.kv_bytes + loaded.compute_bytes,
+            )
+            for program, loaded in zip(self._native.programs, self._loaded, strict=True)
+        ]
 
     async def tokens_per_s(self, tokens: int, *, sessions: int = 1) -> float:
         """Rate of all sessions together while they generate `tokens` each at the same time.
@@ -91,6 +156,8 @@ class LlamaRoute:
         last_s: dict[SessionKey, float] = {}
         while not all(gateway.is_finished for gateway in gateways.values()):
             message = await self._native.route.receive(EVENT_TIMEOUT_S)
+            if message.key not in gateways:  # an acknowledgement of one that is over
+                continue
             if isinstance(message.body, TokenEvent):
                 moments_s.append(time.perf_counter())
                 if message.key in last_s:
@@ -101,17 +168,18 @@ class LlamaRoute:
             await gateway.close()
         return (len(moments_s) - 1) / (moments_s[-1] - moments_s[0])
 
-    async def _open(self, tokens: int, sessions: int) -> dict[SessionKey, PlainGateway]:
+    async def _open(self, tokens: int, sessions: int, **changes: object) -> dict[SessionKey, PlainGateway]:
         gateways = {}
         for _ in range(sessions):
             self._generations += 1
+            own = {"prompt": self._model.prompt, **changes}
             given = terms(
                 key=SessionKey(self._generations.to_bytes(16), 1),
-                prompt=self._prompt,
                 max_tokens=tokens,
                 end_tokens=(),
                 step_deadline_ms=60_000,
                 idle_ms=60_000,
+                **own,
             )
             gateways[given.key] = await self._native.open_direct(given)
         return gateways
@@ -125,15 +193,17 @@ async def llama_route(folder: Path, arm: Arm, model: BenchModel = DEMO) -> Async
         programs = []
         for stage in range(len(bounds) - 1):
             path = folder / f"{arm.name}-{stage}.sock"
-            programs.append(
-                await stack.enter_async_context(running_program(WORKER, path, "--link-listen", "127.0.0.1:0"))
-            )
+            own = ("--link-listen", "127.0.0.1:0", *(("--allow-probe",) if arm.traced else ()))
+            programs.append(await stack.enter_async_context(running_program(WORKER, path, *own)))
         route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))
+        loaded = []
         for worker, (begin, end) in zip(route.workers, pairwise(bounds), strict=True):
             request = _load_request(arm, model.path, begin, end)
             progress = [one async for one in worker.stub.Load(request, timeout=LOAD_TIMEOUT_S)]
+            loaded.append(progress[-1])
             route.contracts.append(progress[-1].contract)
-        yield LlamaRoute(arm, model.prompt, NativeRoute(route, programs))
+        captures = await stack.enter_async_context(captured_steps(route.workers)) if arm.traced else []
+        yield LlamaRoute(arm, model, NativeRoute(route, programs), loaded, captures)
 
 
 def _load_request(arm: Arm, model: Path, layer_begin: int, layer_end: int) -> worker_pb2.LoadRequest:
@@ -147,4 +217,5 @@ def _load_request(arm: Arm, model: Path, layer_begin: int, layer_end: int) -> wo
         flash_attention=True,
         artifact_digest=b"a" * 32,
         turn_path=arm.turn_path,
+        profile=arm.profile,
     )

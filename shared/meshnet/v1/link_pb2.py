@@ -26,7 +26,7 @@ from meshnet.v1 import frame_pb2 as meshnet_dot_v1_dot_frame__pb2
 from meshnet.v1 import session_pb2 as meshnet_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15meshnet/v1/link.proto\x12\nmeshnet.v1\x1a\x16meshnet/v1/frame.proto\x1a\x18meshnet/v1/session.proto\"\xb3\x01\n\x05Hello\x12\x18\n\x10wire_version_min\x18\x01 \x01(\r\x12\x18\n\x10wire_version_max\x18\x02 \x01(\r\x12$\n\x04lane\x18\x03 \x01(\x0e\x32\x16.meshnet.v1.Hello.Lane\x12\x12\n\nconnection\x18\x04 \x01(\x0c\"<\n\x04Lane\x12\x14\n\x10LANE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bLANE_DECODE\x10\x01\x12\r\n\tLANE_BULK\x10\x02\"\x86\x01\n\x0bLinkMessage\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.meshnet.v1.HelloH\x00\x12\"\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x11.meshnet.v1.FrameH\x00\x12\'\n\x04\x65\x64ge\x18\x03 \x01(\x0b\x32\x17.meshnet.v1.EdgeMessageH\x00\x42\x06\n\x04\x62ody2H\n\x08PeerLink\x12<\n\x04Link\x12\x17.meshnet.v1.LinkMessage\x1a\x17.meshnet.v1.LinkMessage(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15meshnet/v1/link.proto\x12\nmeshnet.v1\x1a\x16meshnet/v1/frame.proto\x1a\x18meshnet/v1/session.proto\"\xb3\x01\n\x05Hello\x12\x18\n\x10wire_version_min\x18\x01 \x01(\r\x12\x18\n\x10wire_version_max\x18\x02 \x01(\r\x12$\n\x04lane\x18\x03 \x01(\x0e\x32\x16.meshnet.v1.Hello.Lane\x12\x12\n\nconnection\x18\x04 \x01(\x0c\"<\n\x04Lane\x12\x14\n\x10LANE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bLANE_DECODE\x10\x01\x12\r\n\tLANE_BULK\x10\x02\"_\n\x08LinkItem\x12\"\n\x05\x66rame\x18\x01 \x01(\x0b\x32\x11.meshnet.v1.FrameH\x00\x12\'\n\x04\x65\x64ge\x18\x02 \x01(\x0b\x32\x17.meshnet.v1.EdgeMessageH\x00\x42\x06\n\x04\x62ody\"\xaa\x01\n\x0bLinkMessage\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.meshnet.v1.HelloH\x00\x12\"\n\x05\x66rame\x18\x02 \x01(\x0b\x32\x11.meshnet.v1.FrameH\x00\x12\'\n\x04\x65\x64ge\x18\x03 \x01(\x0b\x32\x17.meshnet.v1.EdgeMessageH\x00\x12\"\n\x04more\x18\x04 \x03(\x0b\x32\x14.meshnet.v1.LinkItemB\x06\n\x04\x62ody2H\n\x08PeerLink\x12<\n\x04Link\x12\x17.meshnet.v1.LinkMessage\x1a\x17.meshnet.v1.LinkMessage(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,8 +37,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_HELLO']._serialized_end=267
   _globals['_HELLO_LANE']._serialized_start=207
   _globals['_HELLO_LANE']._serialized_end=267
-  _globals['_LINKMESSAGE']._serialized_start=270
-  _globals['_LINKMESSAGE']._serialized_end=404
-  _globals['_PEERLINK']._serialized_start=406
-  _globals['_PEERLINK']._serialized_end=478
+  _globals['_LINKITEM']._serialized_start=269
+  _globals['_LINKITEM']._serialized_end=364
+  _globals['_LINKMESSAGE']._serialized_start=367
+  _globals['_LINKMESSAGE']._serialized_end=537
+  _globals['_PEERLINK']._serialized_start=539
+  _globals['_PEERLINK']._serialized_end=611
 # @@protoc_insertion_point(module_scope)

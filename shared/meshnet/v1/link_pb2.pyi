@@ -1,9 +1,10 @@
 from meshnet.v1 import frame_pb2 as _frame_pb2
 from meshnet.v1 import session_pb2 as _session_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -28,12 +29,22 @@ class Hello(_message.Message):
     connection: bytes
     def __init__(self, wire_version_min: _Optional[int] = ..., wire_version_max: _Optional[int] = ..., lane: _Optional[_Union[Hello.Lane, str]] = ..., connection: _Optional[bytes] = ...) -> None: ...
 
+class LinkItem(_message.Message):
+    __slots__ = ("frame", "edge")
+    FRAME_FIELD_NUMBER: _ClassVar[int]
+    EDGE_FIELD_NUMBER: _ClassVar[int]
+    frame: _frame_pb2.Frame
+    edge: _session_pb2.EdgeMessage
+    def __init__(self, frame: _Optional[_Union[_frame_pb2.Frame, _Mapping]] = ..., edge: _Optional[_Union[_session_pb2.EdgeMessage, _Mapping]] = ...) -> None: ...
+
 class LinkMessage(_message.Message):
-    __slots__ = ("hello", "frame", "edge")
+    __slots__ = ("hello", "frame", "edge", "more")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     FRAME_FIELD_NUMBER: _ClassVar[int]
     EDGE_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     frame: _frame_pb2.Frame
     edge: _session_pb2.EdgeMessage
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., frame: _Optional[_Union[_frame_pb2.Frame, _Mapping]] = ..., edge: _Optional[_Union[_session_pb2.EdgeMessage, _Mapping]] = ...) -> None: ...
+    more: _containers.RepeatedCompositeFieldContainer[LinkItem]
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., frame: _Optional[_Union[_frame_pb2.Frame, _Mapping]] = ..., edge: _Optional[_Union[_session_pb2.EdgeMessage, _Mapping]] = ..., more: _Optional[_Iterable[_Union[LinkItem, _Mapping]]] = ...) -> None: ...

@@ -26,63 +26,65 @@ from meshnet.v1 import frame_pb2 as meshnet_dot_v1_dot_frame__pb2
 from meshnet.v1 import session_pb2 as meshnet_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17meshnet/v1/worker.proto\x12\nmeshnet.v1\x1a\x16meshnet/v1/frame.proto\x1a\x18meshnet/v1/session.proto\"=\n\tFakeModel\x12\x10\n\x08n_layers\x18\x01 \x01(\r\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0f\n\x07step_us\x18\x03 \x01(\r\"\xbb\x02\n\x0bLoadRequest\x12&\n\x06\x65ngine\x18\x01 \x01(\x0e\x32\x16.meshnet.v1.EngineKind\x12\x11\n\tgguf_path\x18\x02 \x01(\t\x12#\n\x04\x66\x61ke\x18\x03 \x01(\x0b\x32\x15.meshnet.v1.FakeModel\x12&\n\x06layers\x18\x04 \x01(\x0b\x32\x16.meshnet.v1.LayerRange\x12\x16\n\x0e\x63ontext_length\x18\x05 \x01(\r\x12\x10\n\x08kv_cells\x18\x06 \x01(\r\x12\x14\n\x0cmax_sessions\x18\x07 \x01(\r\x12\x0f\n\x07threads\x18\x08 \x01(\r\x12\x0e\n\x06ubatch\x18\t \x01(\r\x12\x17\n\x0f\x61rtifact_digest\x18\n \x01(\x0c\x12\x17\n\x0f\x66lash_attention\x18\x0b \x01(\x08\x12\x11\n\tturn_path\x18\x0c \x01(\t\"\x83\x02\n\x0cLoadProgress\x12-\n\x05state\x18\x01 \x01(\x0e\x32\x1e.meshnet.v1.LoadProgress.State\x12\x10\n\x08\x66raction\x18\x02 \x01(\x02\x12.\n\x08\x63ontract\x18\x03 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\x12\x15\n\rweights_bytes\x18\x04 \x01(\x04\x12\x10\n\x08kv_bytes\x18\x05 \x01(\x04\x12\x15\n\rcompute_bytes\x18\x06 \x01(\x04\"B\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\"\x0f\n\rUnloadRequest\"\r\n\x0bUnloadReply\"\x11\n\x0f\x44\x65scribeRequest\"k\n\rDescribeReply\x12\x14\n\x0cversion_json\x18\x01 \x01(\t\x12\x14\n\x0c\x64\x65vices_json\x18\x02 \x01(\t\x12\x14\n\x0clink_address\x18\x03 \x01(\t\x12\x18\n\x10link_fingerprint\x18\x04 \x01(\x0c\";\n\x12OpenSessionRequest\x12%\n\x04spec\x18\x01 \x01(\x0b\x32\x17.meshnet.v1.SessionSpec\"s\n\x10OpenSessionReply\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12.\n\x08\x63ontract\x18\x04 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\"E\n\x13\x43loseSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x0e\n\x06reason\x18\x03 \x01(\t\"%\n\x11\x43loseSessionReply\x12\x10\n\x08was_open\x18\x01 \x01(\x08\"s\n\rSessionStatus\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\r\n\x05stage\x18\x03 \x01(\r\x12\x10\n\x08position\x18\x04 \x01(\x04\x12\x10\n\x08kv_cells\x18\x05 \x01(\x04\x12\x0f\n\x07idle_ms\x18\x06 \x01(\r\"\x0f\n\rStatusRequest\"\xaf\x03\n\x0bStatusReply\x12\r\n\x05ready\x18\x01 \x01(\x08\x12.\n\x08\x63ontract\x18\x02 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\x12+\n\x08sessions\x18\x03 \x03(\x0b\x32\x19.meshnet.v1.SessionStatus\x12\x16\n\x0ekv_cells_total\x18\x04 \x01(\r\x12\x19\n\x11kv_cells_reserved\x18\x05 \x01(\r\x12\x17\n\x0f\x66rames_received\x18\x06 \x01(\x04\x12\x17\n\x0f\x66rames_repeated\x18\x07 \x01(\x04\x12\x14\n\x0c\x66rames_stray\x18\x08 \x01(\x04\x12\x16\n\x0e\x66rames_refused\x18\t \x01(\x04\x12\r\n\x05steps\x18\n \x01(\x04\x12\x0c\n\x04rows\x18\x0b \x01(\x04\x12\x12\n\ncompute_us\x18\x0c \x01(\x04\x12\x16\n\x0eresident_bytes\x18\r \x01(\x04\x12\x18\n\x10last_step_age_ms\x18\x0e \x01(\x04\x12\x11\n\tcomputing\x18\x0f \x01(\x08\x12\x15\n\rqueued_frames\x18\x10 \x01(\r\x12\x14\n\x0cqueued_bytes\x18\x11 \x01(\x04\")\n\x12WatchStatusRequest\x12\x13\n\x0binterval_ms\x18\x01 \x01(\r\"\\\n\x0cProbeRequest\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12#\n\x07tensors\x18\x02 \x03(\x0b\x32\x12.meshnet.v1.Tensor\x12\x14\n\x0cwant_outputs\x18\x03 \x01(\x08\"\\\n\nProbeReply\x12#\n\x07outputs\x18\x01 \x03(\x0b\x32\x12.meshnet.v1.Tensor\x12\x12\n\ncompute_us\x18\x02 \x01(\x04\x12\x15\n\routput_digest\x18\x03 \x01(\x0c\"\x16\n\x14\x43\x61ptureLogitsRequest\"R\n\x0e\x43\x61pturedLogits\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08position\x18\x03 \x01(\x04\x12\x0e\n\x06logits\x18\x04 \x01(\x0c\"\x15\n\x13\x43\x61ptureStepsRequest\"p\n\x0c\x43\x61pturedStep\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08position\x18\x03 \x01(\x04\x12\x0c\n\x04rows\x18\x04 \x01(\r\x12\x10\n\x08\x62\x65gin_us\x18\x05 \x01(\x04\x12\x0e\n\x06\x65nd_us\x18\x06 \x01(\x04\"d\n\rBridgeMessage\x12\"\n\x05\x66rame\x18\x01 \x01(\x0b\x32\x11.meshnet.v1.FrameH\x00\x12\'\n\x04\x65\x64ge\x18\x02 \x01(\x0b\x32\x17.meshnet.v1.EdgeMessageH\x00\x42\x06\n\x04\x62ody\":\n\x0b\x42ridgeBatch\x12+\n\x08messages\x18\x01 \x03(\x0b\x32\x19.meshnet.v1.BridgeMessage*V\n\nEngineKind\x12\x1b\n\x17\x45NGINE_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10\x45NGINE_KIND_FAKE\x10\x01\x12\x15\n\x11\x45NGINE_KIND_LLAMA\x10\x02\x32\x85\x06\n\x06Worker\x12\x42\n\x08\x44\x65scribe\x12\x1b.meshnet.v1.DescribeRequest\x1a\x19.meshnet.v1.DescribeReply\x12;\n\x04Load\x12\x17.meshnet.v1.LoadRequest\x1a\x18.meshnet.v1.LoadProgress0\x01\x12<\n\x06Unload\x12\x19.meshnet.v1.UnloadRequest\x1a\x17.meshnet.v1.UnloadReply\x12K\n\x0bOpenSession\x12\x1e.meshnet.v1.OpenSessionRequest\x1a\x1c.meshnet.v1.OpenSessionReply\x12N\n\x0c\x43loseSession\x12\x1f.meshnet.v1.CloseSessionRequest\x1a\x1d.meshnet.v1.CloseSessionReply\x12<\n\x06Status\x12\x19.meshnet.v1.StatusRequest\x1a\x17.meshnet.v1.StatusReply\x12H\n\x0bWatchStatus\x12\x1e.meshnet.v1.WatchStatusRequest\x1a\x17.meshnet.v1.StatusReply0\x01\x12\x39\n\x05Probe\x12\x18.meshnet.v1.ProbeRequest\x1a\x16.meshnet.v1.ProbeReply\x12O\n\rCaptureLogits\x12 .meshnet.v1.CaptureLogitsRequest\x1a\x1a.meshnet.v1.CapturedLogits0\x01\x12K\n\x0c\x43\x61ptureSteps\x12\x1f.meshnet.v1.CaptureStepsRequest\x1a\x18.meshnet.v1.CapturedStep0\x01\x12>\n\x06\x42ridge\x12\x17.meshnet.v1.BridgeBatch\x1a\x17.meshnet.v1.BridgeBatch(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17meshnet/v1/worker.proto\x12\nmeshnet.v1\x1a\x16meshnet/v1/frame.proto\x1a\x18meshnet/v1/session.proto\"=\n\tFakeModel\x12\x10\n\x08n_layers\x18\x01 \x01(\r\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0f\n\x07step_us\x18\x03 \x01(\r\"\xcc\x02\n\x0bLoadRequest\x12&\n\x06\x65ngine\x18\x01 \x01(\x0e\x32\x16.meshnet.v1.EngineKind\x12\x11\n\tgguf_path\x18\x02 \x01(\t\x12#\n\x04\x66\x61ke\x18\x03 \x01(\x0b\x32\x15.meshnet.v1.FakeModel\x12&\n\x06layers\x18\x04 \x01(\x0b\x32\x16.meshnet.v1.LayerRange\x12\x16\n\x0e\x63ontext_length\x18\x05 \x01(\r\x12\x10\n\x08kv_cells\x18\x06 \x01(\r\x12\x14\n\x0cmax_sessions\x18\x07 \x01(\r\x12\x0f\n\x07threads\x18\x08 \x01(\r\x12\x0e\n\x06ubatch\x18\t \x01(\r\x12\x17\n\x0f\x61rtifact_digest\x18\n \x01(\x0c\x12\x17\n\x0f\x66lash_attention\x18\x0b \x01(\x08\x12\x11\n\tturn_path\x18\x0c \x01(\t\x12\x0f\n\x07profile\x18\r \x01(\x08\"\x83\x02\n\x0cLoadProgress\x12-\n\x05state\x18\x01 \x01(\x0e\x32\x1e.meshnet.v1.LoadProgress.State\x12\x10\n\x08\x66raction\x18\x02 \x01(\x02\x12.\n\x08\x63ontract\x18\x03 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\x12\x15\n\rweights_bytes\x18\x04 \x01(\x04\x12\x10\n\x08kv_bytes\x18\x05 \x01(\x04\x12\x15\n\rcompute_bytes\x18\x06 \x01(\x04\"B\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\"\x0f\n\rUnloadRequest\"\r\n\x0bUnloadReply\"\x11\n\x0f\x44\x65scribeRequest\"k\n\rDescribeReply\x12\x14\n\x0cversion_json\x18\x01 \x01(\t\x12\x14\n\x0c\x64\x65vices_json\x18\x02 \x01(\t\x12\x14\n\x0clink_address\x18\x03 \x01(\t\x12\x18\n\x10link_fingerprint\x18\x04 \x01(\x0c\";\n\x12OpenSessionRequest\x12%\n\x04spec\x18\x01 \x01(\x0b\x32\x17.meshnet.v1.SessionSpec\"s\n\x10OpenSessionReply\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12.\n\x08\x63ontract\x18\x04 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\"E\n\x13\x43loseSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x0e\n\x06reason\x18\x03 \x01(\t\"%\n\x11\x43loseSessionReply\x12\x10\n\x08was_open\x18\x01 \x01(\x08\"s\n\rSessionStatus\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\r\n\x05stage\x18\x03 \x01(\r\x12\x10\n\x08position\x18\x04 \x01(\x04\x12\x10\n\x08kv_cells\x18\x05 \x01(\x04\x12\x0f\n\x07idle_ms\x18\x06 \x01(\r\"\x0f\n\rStatusRequest\"\xaf\x03\n\x0bStatusReply\x12\r\n\x05ready\x18\x01 \x01(\x08\x12.\n\x08\x63ontract\x18\x02 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\x12+\n\x08sessions\x18\x03 \x03(\x0b\x32\x19.meshnet.v1.SessionStatus\x12\x16\n\x0ekv_cells_total\x18\x04 \x01(\r\x12\x19\n\x11kv_cells_reserved\x18\x05 \x01(\r\x12\x17\n\x0f\x66rames_received\x18\x06 \x01(\x04\x12\x17\n\x0f\x66rames_repeated\x18\x07 \x01(\x04\x12\x14\n\x0c\x66rames_stray\x18\x08 \x01(\x04\x12\x16\n\x0e\x66rames_refused\x18\t \x01(\x04\x12\r\n\x05steps\x18\n \x01(\x04\x12\x0c\n\x04rows\x18\x0b \x01(\x04\x12\x12\n\ncompute_us\x18\x0c \x01(\x04\x12\x16\n\x0eresident_bytes\x18\r \x01(\x04\x12\x18\n\x10last_step_age_ms\x18\x0e \x01(\x04\x12\x11\n\tcomputing\x18\x0f \x01(\x08\x12\x15\n\rqueued_frames\x18\x10 \x01(\r\x12\x14\n\x0cqueued_bytes\x18\x11 \x01(\x04\")\n\x12WatchStatusRequest\x12\x13\n\x0binterval_ms\x18\x01 \x01(\r\"\\\n\x0cProbeRequest\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12#\n\x07tensors\x18\x02 \x03(\x0b\x32\x12.meshnet.v1.Tensor\x12\x14\n\x0cwant_outputs\x18\x03 \x01(\x08\"\\\n\nProbeReply\x12#\n\x07outputs\x18\x01 \x03(\x0b\x32\x12.meshnet.v1.Tensor\x12\x12\n\ncompute_us\x18\x02 \x01(\x04\x12\x15\n\routput_digest\x18\x03 \x01(\x0c\"\x16\n\x14\x43\x61ptureLogitsRequest\"R\n\x0e\x43\x61pturedLogits\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08position\x18\x03 \x01(\x04\x12\x0e\n\x06logits\x18\x04 \x01(\x0c\"\x15\n\x13\x43\x61ptureStepsRequest\"\xf5\x01\n\x0c\x43\x61pturedStep\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x10\n\x08position\x18\x03 \x01(\x04\x12\x0c\n\x04rows\x18\x04 \x01(\r\x12\x10\n\x08\x62\x65gin_us\x18\x05 \x01(\x04\x12\x0e\n\x06\x65nd_us\x18\x06 \x01(\x04\x12\x13\n\x0breceived_us\x18\x07 \x01(\x04\x12\x10\n\x08\x61wake_us\x18\x08 \x01(\x04\x12\x10\n\x08taken_us\x18\t \x01(\x04\x12\x14\n\x0c\x64\x65livered_us\x18\n \x01(\x04\x12\x0f\n\x07sent_us\x18\x0b \x01(\x04\x12#\n\x05marks\x18\x0c \x03(\x0b\x32\x14.meshnet.v1.StepMark\"\'\n\x08StepMark\x12\x0c\n\x04part\x18\x01 \x01(\t\x12\r\n\x05\x61t_us\x18\x02 \x01(\x04\"d\n\rBridgeMessage\x12\"\n\x05\x66rame\x18\x01 \x01(\x0b\x32\x11.meshnet.v1.FrameH\x00\x12\'\n\x04\x65\x64ge\x18\x02 \x01(\x0b\x32\x17.meshnet.v1.EdgeMessageH\x00\x42\x06\n\x04\x62ody\":\n\x0b\x42ridgeBatch\x12+\n\x08messages\x18\x01 \x03(\x0b\x32\x19.meshnet.v1.BridgeMessage*V\n\nEngineKind\x12\x1b\n\x17\x45NGINE_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10\x45NGINE_KIND_FAKE\x10\x01\x12\x15\n\x11\x45NGINE_KIND_LLAMA\x10\x02\x32\x85\x06\n\x06Worker\x12\x42\n\x08\x44\x65scribe\x12\x1b.meshnet.v1.DescribeRequest\x1a\x19.meshnet.v1.DescribeReply\x12;\n\x04Load\x12\x17.meshnet.v1.LoadRequest\x1a\x18.meshnet.v1.LoadProgress0\x01\x12<\n\x06Unload\x12\x19.meshnet.v1.UnloadRequest\x1a\x17.meshnet.v1.UnloadReply\x12K\n\x0bOpenSession\x12\x1e.meshnet.v1.OpenSessionRequest\x1a\x1c.meshnet.v1.OpenSessionReply\x12N\n\x0c\x43loseSession\x12\x1f.meshnet.v1.CloseSessionRequest\x1a\x1d.meshnet.v1.CloseSessionReply\x12<\n\x06Status\x12\x19.meshnet.v1.StatusRequest\x1a\x17.meshnet.v1.StatusReply\x12H\n\x0bWatchStatus\x12\x1e.meshnet.v1.WatchStatusRequest\x1a\x17.meshnet.v1.StatusReply0\x01\x12\x39\n\x05Probe\x12\x18.meshnet.v1.ProbeRequest\x1a\x16.meshnet.v1.ProbeReply\x12O\n\rCaptureLogits\x12 .meshnet.v1.CaptureLogitsRequest\x1a\x1a.meshnet.v1.CapturedLogits0\x01\x12K\n\x0c\x43\x61ptureSteps\x12\x1f.meshnet.v1.CaptureStepsRequest\x1a\x18.meshnet.v1.CapturedStep0\x01\x12>\n\x06\x42ridge\x12\x17.meshnet.v1.BridgeBatch\x1a\x17.meshnet.v1.BridgeBatch(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'meshnet.v1.worker_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ENGINEKIND']._serialized_start=2386
-  _globals['_ENGINEKIND']._serialized_end=2472
+  _globals['_ENGINEKIND']._serialized_start=2578
+  _globals['_ENGINEKIND']._serialized_end=2664
   _globals['_FAKEMODEL']._serialized_start=89
   _globals['_FAKEMODEL']._serialized_end=150
   _globals['_LOADREQUEST']._serialized_start=153
-  _globals['_LOADREQUEST']._serialized_end=468
-  _globals['_LOADPROGRESS']._serialized_start=471
-  _globals['_LOADPROGRESS']._serialized_end=730
-  _globals['_LOADPROGRESS_STATE']._serialized_start=664
-  _globals['_LOADPROGRESS_STATE']._serialized_end=730
-  _globals['_UNLOADREQUEST']._serialized_start=732
-  _globals['_UNLOADREQUEST']._serialized_end=747
-  _globals['_UNLOADREPLY']._serialized_start=749
-  _globals['_UNLOADREPLY']._serialized_end=762
-  _globals['_DESCRIBEREQUEST']._serialized_start=764
-  _globals['_DESCRIBEREQUEST']._serialized_end=781
-  _globals['_DESCRIBEREPLY']._serialized_start=783
-  _globals['_DESCRIBEREPLY']._serialized_end=890
-  _globals['_OPENSESSIONREQUEST']._serialized_start=892
-  _globals['_OPENSESSIONREQUEST']._serialized_end=951
-  _globals['_OPENSESSIONREPLY']._serialized_start=953
-  _globals['_OPENSESSIONREPLY']._serialized_end=1068
-  _globals['_CLOSESESSIONREQUEST']._serialized_start=1070
-  _globals['_CLOSESESSIONREQUEST']._serialized_end=1139
-  _globals['_CLOSESESSIONREPLY']._serialized_start=1141
-  _globals['_CLOSESESSIONREPLY']._serialized_end=1178
-  _globals['_SESSIONSTATUS']._serialized_start=1180
-  _globals['_SESSIONSTATUS']._serialized_end=1295
-  _globals['_STATUSREQUEST']._serialized_start=1297
-  _globals['_STATUSREQUEST']._serialized_end=1312
-  _globals['_STATUSREPLY']._serialized_start=1315
-  _globals['_STATUSREPLY']._serialized_end=1746
-  _globals['_WATCHSTATUSREQUEST']._serialized_start=1748
-  _globals['_WATCHSTATUSREQUEST']._serialized_end=1789
-  _globals['_PROBEREQUEST']._serialized_start=1791
-  _globals['_PROBEREQUEST']._serialized_end=1883
-  _globals['_PROBEREPLY']._serialized_start=1885
-  _globals['_PROBEREPLY']._serialized_end=1977
-  _globals['_CAPTURELOGITSREQUEST']._serialized_start=1979
-  _globals['_CAPTURELOGITSREQUEST']._serialized_end=2001
-  _globals['_CAPTUREDLOGITS']._serialized_start=2003
-  _globals['_CAPTUREDLOGITS']._serialized_end=2085
-  _globals['_CAPTURESTEPSREQUEST']._serialized_start=2087
-  _globals['_CAPTURESTEPSREQUEST']._serialized_end=2108
-  _globals['_CAPTUREDSTEP']._serialized_start=2110
-  _globals['_CAPTUREDSTEP']._serialized_end=2222
-  _globals['_BRIDGEMESSAGE']._serialized_start=2224
-  _globals['_BRIDGEMESSAGE']._serialized_end=2324
-  _globals['_BRIDGEBATCH']._serialized_start=2326
-  _globals['_BRIDGEBATCH']._serialized_end=2384
-  _globals['_WORKER']._serialized_start=2475
-  _globals['_WORKER']._serialized_end=3248
+  _globals['_LOADREQUEST']._serialized_end=485
+  _globals['_LOADPROGRESS']._serialized_start=488
+  _globals['_LOADPROGRESS']._serialized_end=747
+  _globals['_LOADPROGRESS_STATE']._serialized_start=681
+  _globals['_LOADPROGRESS_STATE']._serialized_end=747
+  _globals['_UNLOADREQUEST']._serialized_start=749
+  _globals['_UNLOADREQUEST']._serialized_end=764
+  _globals['_UNLOADREPLY']._serialized_start=766
+  _globals['_UNLOADREPLY']._serialized_end=779
+  _globals['_DESCRIBEREQUEST']._serialized_start=781
+  _globals['_DESCRIBEREQUEST']._serialized_end=798
+  _globals['_DESCRIBEREPLY']._serialized_start=800
+  _globals['_DESCRIBEREPLY']._serialized_end=907
+  _globals['_OPENSESSIONREQUEST']._serialized_start=909
+  _globals['_OPENSESSIONREQUEST']._serialized_end=968
+  _globals['_OPENSESSIONREPLY']._serialized_start=970
+  _globals['_OPENSESSIONREPLY']._serialized_end=1085
+  _globals['_CLOSESESSIONREQUEST']._serialized_start=1087
+  _globals['_CLOSESESSIONREQUEST']._serialized_end=1156
+  _globals['_CLOSESESSIONREPLY']._serialized_start=1158
+  _globals['_CLOSESESSIONREPLY']._serialized_end=1195
+  _globals['_SESSIONSTATUS']._serialized_start=1197
+  _globals['_SESSIONSTATUS']._serialized_end=1312
+  _globals['_STATUSREQUEST']._serialized_start=1314
+  _globals['_STATUSREQUEST']._serialized_end=1329
+  _globals['_STATUSREPLY']._serialized_start=1332
+  _globals['_STATUSREPLY']._serialized_end=1763
+  _globals['_WATCHSTATUSREQUEST']._serialized_start=1765
+  _globals['_WATCHSTATUSREQUEST']._serialized_end=1806
+  _globals['_PROBEREQUEST']._serialized_start=1808
+  _globals['_PROBEREQUEST']._serialized_end=1900
+  _globals['_PROBEREPLY']._serialized_start=1902
+  _globals['_PROBEREPLY']._serialized_end=1994
+  _globals['_CAPTURELOGITSREQUEST']._serialized_start=1996
+  _globals['_CAPTURELOGITSREQUEST']._serialized_end=2018
+  _globals['_CAPTUREDLOGITS']._serialized_start=2020
+  _globals['_CAPTUREDLOGITS']._serialized_end=2102
+  _globals['_CAPTURESTEPSREQUEST']._serialized_start=2104
+  _globals['_CAPTURESTEPSREQUEST']._serialized_end=2125
+  _globals['_CAPTUREDSTEP']._serialized_start=2128
+  _globals['_CAPTUREDSTEP']._serialized_end=2373
+  _globals['_STEPMARK']._serialized_start=2375
+  _globals['_STEPMARK']._serialized_end=2414
+  _globals['_BRIDGEMESSAGE']._serialized_start=2416
+  _globals['_BRIDGEMESSAGE']._serialized_end=2516
+  _globals['_BRIDGEBATCH']._serialized_start=2518
+  _globals['_BRIDGEBATCH']._serialized_end=2576
+  _globals['_WORKER']._serialized_start=2667
+  _globals['_WORKER']._serialized_end=3440
 # @@protoc_insertion_point(module_scope)

@@ -29,7 +29,7 @@ class FakeModel(_message.Message):
     def __init__(self, n_layers: _Optional[int] = ..., width: _Optional[int] = ..., step_us: _Optional[int] = ...) -> None: ...
 
 class LoadRequest(_message.Message):
-    __slots__ = ("engine", "gguf_path", "fake", "layers", "context_length", "kv_cells", "max_sessions", "threads", "ubatch", "artifact_digest", "flash_attention", "turn_path")
+    __slots__ = ("engine", "gguf_path", "fake", "layers", "context_length", "kv_cells", "max_sessions", "threads", "ubatch", "artifact_digest", "flash_attention", "turn_path", "profile")
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     GGUF_PATH_FIELD_NUMBER: _ClassVar[int]
     FAKE_FIELD_NUMBER: _ClassVar[int]
@@ -42,6 +42,7 @@ class LoadRequest(_message.Message):
     ARTIFACT_DIGEST_FIELD_NUMBER: _ClassVar[int]
     FLASH_ATTENTION_FIELD_NUMBER: _ClassVar[int]
     TURN_PATH_FIELD_NUMBER: _ClassVar[int]
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
     engine: EngineKind
     gguf_path: str
     fake: FakeModel
@@ -54,7 +55,8 @@ class LoadRequest(_message.Message):
     artifact_digest: bytes
     flash_attention: bool
     turn_path: str
-    def __init__(self, engine: _Optional[_Union[EngineKind, str]] = ..., gguf_path: _Optional[str] = ..., fake: _Optional[_Union[FakeModel, _Mapping]] = ..., layers: _Optional[_Union[_session_pb2.LayerRange, _Mapping]] = ..., context_length: _Optional[int] = ..., kv_cells: _Optional[int] = ..., max_sessions: _Optional[int] = ..., threads: _Optional[int] = ..., ubatch: _Optional[int] = ..., artifact_digest: _Optional[bytes] = ..., flash_attention: _Optional[bool] = ..., turn_path: _Optional[str] = ...) -> None: ...
+    profile: bool
+    def __init__(self, engine: _Optional[_Union[EngineKind, str]] = ..., gguf_path: _Optional[str] = ..., fake: _Optional[_Union[FakeModel, _Mapping]] = ..., layers: _Optional[_Union[_session_pb2.LayerRange, _Mapping]] = ..., context_length: _Optional[int] = ..., kv_cells: _Optional[int] = ..., max_sessions: _Optional[int] = ..., threads: _Optional[int] = ..., ubatch: _Optional[int] = ..., artifact_digest: _Optional[bytes] = ..., flash_attention: _Optional[bool] = ..., turn_path: _Optional[str] = ..., profile: _Optional[bool] = ...) -> None: ...
 
 class LoadProgress(_message.Message):
     __slots__ = ("state", "fraction", "contract", "weights_bytes", "kv_bytes", "compute_bytes")
@@ -243,20 +245,40 @@ class CaptureStepsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class CapturedStep(_message.Message):
-    __slots__ = ("session", "epoch", "position", "rows", "begin_us", "end_us")
+    __slots__ = ("session", "epoch", "position", "rows", "begin_us", "end_us", "received_us", "awake_us", "taken_us", "delivered_us", "sent_us", "marks")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BEGIN_US_FIELD_NUMBER: _ClassVar[int]
     END_US_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_US_FIELD_NUMBER: _ClassVar[int]
+    AWAKE_US_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_US_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_US_FIELD_NUMBER: _ClassVar[int]
+    SENT_US_FIELD_NUMBER: _ClassVar[int]
+    MARKS_FIELD_NUMBER: _ClassVar[int]
     session: bytes
     epoch: int
     position: int
     rows: int
     begin_us: int
     end_us: int
-    def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., rows: _Optional[int] = ..., begin_us: _Optional[int] = ..., end_us: _Optional[int] = ...) -> None: ...
+    received_us: int
+    awake_us: int
+    taken_us: int
+    delivered_us: int
+    sent_us: int
+    marks: _containers.RepeatedCompositeFieldContainer[StepMark]
+    def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., rows: _Optional[int] = ..., begin_us: _Optional[int] = ..., end_us: _Optional[int] = ..., received_us: _Optional[int] = ..., awake_us: _Optional[int] = ..., taken_us: _Optional[int] = ..., delivered_us: _Optional[int] = ..., sent_us: _Optional[int] = ..., marks: _Optional[_Iterable[_Union[StepMark, _Mapping]]] = ...) -> None: ...
+
+class StepMark(_message.Message):
+    __slots__ = ("part", "at_us")
+    PART_FIELD_NUMBER: _ClassVar[int]
+    AT_US_FIELD_NUMBER: _ClassVar[int]
+    part: str
+    at_us: int
+    def __init__(self, part: _Optional[str] = ..., at_us: _Optional[int] = ...) -> None: ...
 
 class BridgeMessage(_message.Message):
     __slots__ = ("frame", "edge")

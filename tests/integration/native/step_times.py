@@ -76,17 +76,24 @@ class StepTimes:
             TimeoutError: they did not come in time.
             ConnectionError: the capture ended first.
         """
-        return [step async for step in self._until(prompt_rows)]
+        steps = await self.until_position(prompt_rows)
+        return [Interval(step.position, step.rows, step.begin_us, step.end_us) for step in steps]
 
-    async def _until(self, prompt_rows: int) -> AsyncIterator[Interval]:
-        done = 0
-        while done < prompt_rows:
+    async def until_position(self, position: int) -> list[worker_pb2.CapturedStep]:
+        """All steps up to the one whose rows end there.
+
+        Raises:
+            TimeoutError: they did not come in time.
+            ConnectionError: the capture ended first.
+        """
+        steps: list[worker_pb2.CapturedStep] = []
+        while not steps or steps[-1].position + steps[-1].rows < position:
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 step = await self._call.read()
             if not isinstance(step, worker_pb2.CapturedStep):
-                raise ConnectionError("the capture ended before the prompt did")
-            done = step.position + step.rows
-            yield Interval(step.position, step.rows, step.begin_us, step.end_us)
+                raise ConnectionError("the capture ended before its steps did")
+            steps.append(step)
+        return steps
 
 
 @contextlib.asynccontextmanager

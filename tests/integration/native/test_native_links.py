@@ -14,8 +14,8 @@ import grpc.aio
 import pytest
 
 from meshnet.failure_codes import FailureCode
-from meshnet.frame import Frame, Phase, write_frame
-from meshnet.ids import SessionKey
+from meshnet.frame import Ack, EdgeMessage, Frame, Phase, write_edge_message, write_frame
+from meshnet.ids import Address, Edge, SessionKey
 from meshnet.v1 import link_pb2, session_pb2, worker_pb2
 from tests.integration.native.hostile_peer import PeerCertificate, dialled, hello
 from tests.integration.native.native_routes import NativeRoute, native_route, until_free
@@ -29,6 +29,8 @@ pytestmark = pytest.mark.native
 
 BYSTANDER = SessionKey(b"another session!", 1)
 CHUNK = Frame(KEY.session, KEY.epoch, 0, 1, 0, Phase.PREFILL, 0, 12, prompt_end=True, tensors=(rows(12),))
+AN_ACK = write_edge_message(EdgeMessage.on(Address(SessionKey(b"no such session!", 1), Edge(1, 0)), Ack(0)))
+AN_ITEM = link_pb2.LinkItem(edge=AN_ACK)
 KILLED_WITHIN_S = 1.0
 STRANGERS = 16
 # The listener's handshake limit is 5 s.
@@ -112,10 +114,30 @@ async def test_a_listed_certificate_is_welcome(running: NativeRoute, peer: PeerC
         assert (await decode.hear()).hello.lane == link_pb2.Hello.LANE_DECODE
         assert (await bulk.hear()).hello.lane == link_pb2.Hello.LANE_BULK
         await bulk.say(link_pb2.LinkMessage(frame=write_frame(CHUNK)))
-        first, second = await decode.hear(), await decode.hear()
-    # The ring's token first, then the acknowledgement of the rows.
-    assert first.frame.token_ids
-    assert (second.edge.from_stage, second.edge.to_stage, second.edge.ack.seq) == (0, 1, 0)
+        message = await decode.hear()
+    # The ring's token first, and with it the acknowledgement of the rows.
+    assert message.frame.token_ids
+    (item,) = message.more
+    assert (item.edge.from_stage, item.edge.to_stage, item.edge.ack.seq) == (0, 1, 0)
+
+
+async def test_what_a_peer_sends_together_is_taken_in_order(running: NativeRoute, peer: PeerCertificate) -> None:
+    strays = [replace(CHUNK, session=session) for session in (b"no such session!", b"nor is this one!")]
+    await open_for_peer(running, peer)
+    async with dialled(listener(running), peer) as channel:
+        decode, bulk = Lane(channel), Lane(channel)
+        await decode.say(hello())
+        await bulk.say(hello(link_pb2.Hello.LANE_BULK))
+        await decode.hear()
+        more = [link_pb2.LinkItem(frame=write_frame(frame)) for frame in (CHUNK, strays[1])]
+        await bulk.say(link_pb2.LinkMessage(frame=write_frame(strays[0]), more=more))
+        answers = []
+        while len(answers) < 4:  # two farewells, the token, the acknowledgement
+            message = await decode.hear()
+            answers += [message, *message.more]
+    gone = [answer.edge.session for answer in answers if answer.edge.HasField("gone")]
+    assert gone == [frame.session for frame in strays]
+    assert [answer.frame.position for answer in answers if answer.HasField("frame")] == [CHUNK.rows]
 
 
 async def test_a_peer_without_a_certificate_does_not_get_through_the_handshake(running: NativeRoute) -> None:
@@ -163,6 +185,10 @@ async def test_a_listener_with_another_certificate_is_not_spoken_to(
         ([hello(wire_version_min=2, wire_version_max=3)], grpc.StatusCode.FAILED_PRECONDITION),
         ([hello(connection=b"short")], grpc.StatusCode.FAILED_PRECONDITION),
         ([hello(lane=0)], grpc.StatusCode.FAILED_PRECONDITION),
+        ([hello(), link_pb2.LinkMessage(edge=AN_ACK, more=[link_pb2.LinkItem()])], grpc.StatusCode.INVALID_ARGUMENT),
+        ([hello(), link_pb2.LinkMessage(edge=AN_ACK, more=[AN_ITEM] * 257)], grpc.StatusCode.INVALID_ARGUMENT),
+        ([hello(), link_pb2.LinkMessage(more=[AN_ITEM])], grpc.StatusCode.INVALID_ARGUMENT),
+        ([link_pb2.LinkMessage(hello=hello().hello, more=[AN_ITEM])], grpc.StatusCode.INVALID_ARGUMENT),
         ([hello(), b"\xff" * 100], grpc.StatusCode.INVALID_ARGUMENT),
         ([hello(), b"\0" * (600 * 1024)], grpc.StatusCode.RESOURCE_EXHAUSTED),
         (
@@ -182,6 +208,10 @@ async def test_a_listener_with_another_certificate_is_not_spoken_to(
         "no_hello",
         "hello_twice",
         "no_body",
+        "no_body_in_more",
+        "too_many",
+        "more_without_a_body",
+        "more_with_hello",
         "other_version",
         "no_connection",
         "no_lane",
