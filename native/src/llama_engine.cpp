@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <thread>
 
+#include "core_placement.h"
 #include "exact_class.h"
 #include "llama_artifact.h"
 #include "llama_profile.h"
@@ -34,6 +36,12 @@ struct Free {
 };
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
+
+// The threads of one engine: ggml's, and the core of the one that computes where it is to have one.
+struct EngineThreads {
+  Owned<ggml_threadpool> pool;
+  std::optional<int> own_core;
+};
 
 void StartBackend() {
   static std::once_flag once;
@@ -139,12 +147,13 @@ class LlamaEngine : public ShardEngine {
  public:
   // `profile`: attached to the context, or null.
   LlamaEngine(std::unique_ptr<LlamaProfile> profile, Owned<llama_model> model, Owned<llama_context> context,
-              Owned<ggml_threadpool> pool, ShardFacts facts, std::uint32_t max_output_rows)
+              EngineThreads threads, ShardFacts facts, std::uint32_t max_output_rows)
       : facts_(std::move(facts)),
         max_output_rows_(max_output_rows),
         profile_(std::move(profile)),
         model_(std::move(model)),
-        pool_(std::move(pool)),
+        pool_(std::move(threads.pool)),
+        own_core_(threads.own_core),
         context_(std::move(context)),
         memory_(llama_get_memory(context_.get())),
         sequences_(facts_.max_sequences) {
@@ -179,6 +188,7 @@ class LlamaEngine : public ShardEngine {
   Sequence& At(SequenceId sequence) { return sequences_[static_cast<std::size_t>(sequence)]; }
   Status Check(const StepSlice& slice) const;
   void AddRows(const StepSlice& slice);
+  void BindToOwnCore();
   Status Decode();
   // Floats that the slice's part of the output holds.
   std::size_t OutputValues(const StepSlice& slice) const {
@@ -193,6 +203,7 @@ class LlamaEngine : public ShardEngine {
   const std::unique_ptr<LlamaProfile> profile_;
   const Owned<llama_model> model_;  // outlives the context, as do the pool and the profile
   const Owned<ggml_threadpool> pool_;
+  std::optional<int> own_core_;  // until the thread that computes is bound to it
   const Owned<llama_context> context_;
   const llama_memory_t memory_;
   std::vector<Sequence> sequences_;
@@ -219,7 +230,13 @@ Status LlamaEngine::Check(const StepSlice& slice) const {
   return CheckSlice(facts_, Length(slice.sequence), slice);
 }
 
+void LlamaEngine::BindToOwnCore() {
+  const std::optional<int> core = std::exchange(own_core_, std::nullopt);
+  if (core.has_value()) BindThisThread({*core});  // where it is refused, the step is only slower
+}
+
 Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
+  BindToOwnCore();
   results->assign(slices.size(), {});
   std::size_t rows = 0;
   std::size_t outputs = 0;
@@ -370,6 +387,22 @@ Owned<llama_model> LoadModel(const LoadPlan& plan, const LlamaArtifact& artifact
                                                              static_cast<std::int32_t>(plan.layers.layer_end), params));
 }
 
+// Without a pool where there is no memory for it. Strict placement gives the pool's own threads the first cores and
+// leaves the last one to the thread that computes, which binds itself.
+EngineThreads StartThreads(std::uint32_t threads) {
+  std::vector<int> cores = CoresToBind(threads, AllowedCores());
+  if (!cores.empty() && cores.back() >= GGML_MAX_N_THREADS) cores.clear();
+  ggml_threadpool_params params = ggml_threadpool_params_default(static_cast<int>(threads));
+  params.poll = 0;  // spinning threads starve the other workers and the machine's owner
+  params.strict_cpu = !cores.empty();
+  for (const int core : cores) params.cpumask[core] = true;
+  const KeepsCores keeps;  // the pool binds whoever creates it
+  EngineThreads started;
+  started.pool.reset(ggml_threadpool_new(&params));
+  if (!cores.empty()) started.own_core = cores.back();
+  return started;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer) {
@@ -387,13 +420,11 @@ Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const
   if (profile != nullptr) profile->Attach(&params);
   Owned<llama_context> context(llama_init_from_model(model.get(), params));
   if (context == nullptr) return Status(Code::kLoadFailed, "no memory for the context");
-  ggml_threadpool_params pool_params = ggml_threadpool_params_default(params.n_threads);
-  pool_params.poll = 0;  // spinning threads starve the other workers and the machine's owner
-  Owned<ggml_threadpool> pool(ggml_threadpool_new(&pool_params));
-  if (pool == nullptr) return Status(Code::kLoadFailed, "no threads for the engine");
+  EngineThreads engine_threads = StartThreads(complete.value().threads);
+  if (engine_threads.pool == nullptr) return Status(Code::kLoadFailed, "no threads for the engine");
   ShardFacts facts = FactsOf(complete.value(), artifact.value(), model.get(), context.get());
   return std::unique_ptr<ShardEngine>(std::make_unique<LlamaEngine>(std::move(profile), std::move(model),
-                                                                    std::move(context), std::move(pool),
+                                                                    std::move(context), std::move(engine_threads),
                                                                     std::move(facts), params.n_outputs_max));
 }
 
