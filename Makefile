@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model parity bench-split bench-steps asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model parity bench-split bench-steps bench-batch asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -33,6 +33,10 @@ bench-split: native model ## measure what splitting costs; one JSON line at the 
 
 bench-steps: native model ## say where the time of a decode step goes; one JSON line at the end, status 3 where that is not told
 	@$(VENV) -m tests.bench.steps $(ARGS)
+
+bench-batch: native model ## measure many streams at once against llama-server; one JSON line at the end, status 3 where it is too noisy
+	@$(VENV) native/tools/build.py peers --target llama-server
+	@$(VENV) -m tests.bench.batch $(ARGS)
 
 asan: bootstrap ## build our own sources with sanitizers and run their native tests
 	@$(VENV) native/tools/build.py cpu-asan

@@ -19,6 +19,7 @@ from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2, worker_pb2
 from tests.bench.resident import ResidentWeights, memory_of
 from tests.bench.step_parts import Breakdown, break_down
+from tests.bench.streams import Newcomer, Stream, total_rate
 from tests.integration.native.native_routes import WORKER, NativeRoute
 from tests.integration.native.step_times import StepTimes, captured_steps
 from tests.simulators.bridged_route import BridgedRoute
@@ -58,6 +59,7 @@ class Arm:
         cuts: first layers of the second and later stages; none: the whole model in one worker.
         turn_path: the machine's compute turn; empty: none.
         threads: of each worker.
+        sessions: that a worker serves at once.
         traced: its workers may be asked when what happened.
         profile: with the engine's parts, which costs speed.
     """
@@ -66,6 +68,7 @@ class Arm:
     cuts: tuple[int, ...] = ()
     turn_path: str = ""
     threads: int = 2
+    sessions: int = 4
     traced: bool = False
     profile: bool = False
 
@@ -149,24 +152,57 @@ class LlamaRoute:
             TimeoutError: nothing came.
             RouteFailedError: a stage gave up.
         """
+        streams = await self.streams(tokens, sessions)
+        for stream in streams:
+            self.gaps_ms += stream.gaps_ms()
+        return total_rate(streams)
+
+    async def streams(self, tokens: int, sessions: int) -> list[Stream]:
+        """So many sessions that generate `tokens` each at the same time.
+
+        Raises:
+            TimeoutError: nothing came.
+            RouteFailedError: a stage gave up.
+        """
+        return (await self._serve(tokens, sessions))[0]
+
+    async def disturbed_streams(self, tokens: int, sessions: int, newcomer: Newcomer) -> tuple[list[Stream], Stream]:
+        """The same, and a newcomer that asks for one token once every stream has had a third of its own.
+
+        Raises:
+            TimeoutError: nothing came.
+            RouteFailedError: a stage gave up.
+        """
+        streams, others = await self._serve(tokens, sessions, newcomer)
+        return streams, others[0]
+
+    async def _serve(
+        self, tokens: int, sessions: int, newcomer: Newcomer | None = None
+    ) -> tuple[list[Stream], list[Stream]]:
         gateways = await self._open(tokens, sessions)
-        for gateway in gateways.values():
+        streams: dict[SessionKey, Stream] = {}
+        for key, gateway in gateways.items():
+            streams[key] = Stream(time.perf_counter())
             await gateway.send_prompt()
-        moments_s: list[float] = []
-        last_s: dict[SessionKey, float] = {}
+        own = list(streams.values())
         while not all(gateway.is_finished for gateway in gateways.values()):
             message = await self._native.route.receive(EVENT_TIMEOUT_S)
             if message.key not in gateways:  # an acknowledgement of one that is over
                 continue
             if isinstance(message.body, TokenEvent):
-                moments_s.append(time.perf_counter())
-                if message.key in last_s:
-                    self.gaps_ms.append((moments_s[-1] - last_s[message.key]) * 1000)
-                last_s[message.key] = moments_s[-1]
+                streams[message.key].tokens_s.append(time.perf_counter())
             await gateways[message.key].take(message)
+            await gateways[message.key].send_prompt()
+            if newcomer is not None and newcomer.is_due(own, tokens):
+                coming = await self._open(1, 1, prompt=newcomer.prompt(self._model.prompt))
+                newcomer = None
+                for key, gateway in coming.items():
+                    streams[key] = Stream(time.perf_counter())
+                    await gateway.send_prompt()
+                gateways |= coming
         for gateway in gateways.values():
             await gateway.close()
-        return (len(moments_s) - 1) / (moments_s[-1] - moments_s[0])
+        return own, list(streams.values())[sessions:]
 
     async def _open(self, tokens: int, sessions: int, **changes: object) -> dict[SessionKey, PlainGateway]:
         gateways = {}
@@ -212,7 +248,7 @@ def _load_request(arm: Arm, model: Path, layer_begin: int, layer_end: int) -> wo
         gguf_path=str(model),
         layers=session_pb2.LayerRange(layer_begin=layer_begin, layer_end=layer_end),
         context_length=CONTEXT_LENGTH,
-        max_sessions=4,
+        max_sessions=arm.sessions,
         threads=arm.threads,
         flash_attention=True,
         artifact_digest=b"a" * 32,

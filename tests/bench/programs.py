@@ -103,9 +103,10 @@ def in_own_thread(run: Callable[[], Awaitable[Outcome]]) -> Outcome:
         return await run()
 
     with ThreadPoolExecutor(1, thread_name_prefix="bench") as executor:
-        outcome = executor.submit(asyncio.run, whole())
+        # Its thread is there, and known to the executor, before anything can be interrupted in it.
+        executor.submit(lambda: None).result()
         try:
-            return outcome.result()
+            return executor.submit(asyncio.run, whole()).result()
         except KeyboardInterrupt:
             loop, task = begun.result(_LISTENS_TIMEOUT_S)
             if task is not None:

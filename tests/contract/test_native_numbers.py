@@ -41,7 +41,7 @@ SHARED: dict[str, float] = {
     "kClosedMemoryMs": constants.CLOSED_MEMORY_S * 1000,
 }
 # What the worker alone decides.
-NATIVE = {"kDefaultIdleMs", "kDefaultStepDeadlineMs"}
+NATIVE = {"kDefaultIdleMs", "kDefaultStepDeadlineMs", "kMaxLinkItems"}
 
 
 def value_of(expression: str) -> int:

@@ -1,0 +1,188 @@
+"""Many streams at once on the demo's model, against llama.cpp's own server. `make bench-batch`.
+
+    python -m tests.bench.batch [--rounds N] [--streams N ...]
+
+1, 2, 4, 8 and 16 streams through one stage, through two stages (direct links over TLS, two threads each, the compute
+turn on), and through `llama-server` with as many slots and two threads, built with the worker's flags; then a newcomer
+with a long prompt while others decode. The same process takes the tokens of all. Arms take turns within a round;
+`control` is the first arm against its twin. The last line is one JSON object; exit status 3 where the control says that
+nothing can be concluded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from tests.bench.llama_cpp import OURS, program
+from tests.bench.llama_routes import CONTEXT_LENGTH, DEMO, Arm, llama_route
+from tests.bench.llama_server import llama_server
+from tests.bench.pairs import ROUNDS_MIN, Rounds, farthest_from_one, is_outside_band, rounded, traded
+from tests.bench.programs import in_own_thread
+from tests.bench.progress import BenchProgress, bench_progress
+from tests.bench.streams import Newcomer, Stream, gaps_around, p50_p95, total_rate
+
+EXIT_INCONCLUSIVE: Final = 3
+STREAMS: Final = (1, 2, 4, 8, 16)
+ONE, TWIN, TWO, SERVER = "one_stage", "control", "two_stages", "llama_server"
+ARMS: Final = (ONE, TWIN, TWO, SERVER)
+THREADS: Final = 2
+# Of one run of all streams together; a stream has its share, and so many at least.
+TOKENS: Final = 240
+STREAM_TOKENS_MIN: Final = 24
+NEWCOMER: Final = Newcomer(prompt_tokens=384)
+NEWCOMER_AMONG: Final = 4
+NEWCOMER_TOKENS: Final = 90
+ROUND_S: Final = 8.5
+BUDGET_S: Final = 540.0
+
+Serve = Callable[[int, int], Awaitable[list[Stream]]]
+Disturb = Callable[[int, int, Newcomer], Awaitable[tuple[list[Stream], Stream]]]
+
+
+@dataclass(slots=True)
+class Level:
+    """What so many streams were like.
+
+    Attributes:
+        gaps_ms: between a stream's tokens, of all rounds, by arm.
+        first_ms: until a stream's first token.
+    """
+
+    streams: int
+    rates: Rounds = field(default_factory=lambda: Rounds(ARMS))
+    gaps_ms: dict[str, list[float]] = field(default_factory=dict)
+    first_ms: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, arm: str, streams: list[Stream]) -> None:
+        """Record one run."""
+        self.rates.add(arm, total_rate(streams))
+        self.gaps_ms.setdefault(arm, []).extend(gap for stream in streams for gap in stream.gaps_ms())
+        self.first_ms.setdefault(arm, []).extend(stream.first_ms for stream in streams)
+
+    def report(self) -> dict[str, object]:
+        """For the last line."""
+        return {
+            "one_stage_vs_llama_server": round(self.rates.ratio(ONE, SERVER), 4),
+            "two_stages_vs_llama_server": round(self.rates.ratio(TWO, SERVER), 4),
+            "two_stages_vs_one_stage": round(self.rates.ratio(TWO, ONE), 4),
+            "control": round(self.rates.ratio(TWIN, ONE), 4),
+            "tokens_per_s": {arm: rounded(rates) for arm, rates in self.rates.rates.items()},
+            "token_gap_ms": {arm: p50_p95(gaps) for arm, gaps in self.gaps_ms.items()},
+            "first_token_ms": {arm: p50_p95(times) for arm, times in self.first_ms.items()},
+        }
+
+
+@dataclass(slots=True)
+class Disturbance:
+    """What a newcomer's prompt did to the others, over all rounds, by arm: milliseconds."""
+
+    before: dict[str, list[float]] = field(default_factory=dict)
+    during: dict[str, list[float]] = field(default_factory=dict)
+    first_ms: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, arm: str, streams: list[Stream], newcomer: Stream) -> None:
+        """Record one run."""
+        before, during = gaps_around(streams, newcomer)
+        self.before.setdefault(arm, []).extend(before)
+        self.during.setdefault(arm, []).extend(during)
+        self.first_ms.setdefault(arm, []).append(newcomer.first_ms)
+
+    def report(self) -> dict[str, object]:
+        """For the last line."""
+        return {
+            "prompt_tokens": NEWCOMER.prompt_tokens,
+            "others": NEWCOMER_AMONG,
+            "gap_p95_ratio": {
+                arm: round(p50_p95(self.during[arm])["p95"] / p50_p95(self.before[arm])["p95"], 2)
+                for arm in self.before
+            },
+            "undisturbed_gap_ms": {arm: p50_p95(gaps) for arm, gaps in self.before.items()},
+            "disturbed_gap_ms": {arm: p50_p95(gaps) for arm, gaps in self.during.items()},
+            "newcomers_first_token_ms": {arm: round(median(times), 1) for arm, times in self.first_ms.items()},
+        }
+
+
+async def measure(
+    folder: Path, streams: list[int], rounds: int, progress: BenchProgress
+) -> tuple[list[Level], Disturbance]:
+    """Everything, level by level: nothing else is loaded while something is measured."""
+    sessions, turn_path = max(*streams, NEWCOMER_AMONG + 1), str(folder / "compute.turn")
+    cuts = {ONE: (), TWIN: (), TWO: (DEMO.layers // 2,)}
+    deadline_s = time.monotonic() + BUDGET_S
+    levels, disturbance = [], Disturbance()
+    async with contextlib.AsyncExitStack() as stack:
+        routes = {}
+        for name, own in cuts.items():
+            arm = Arm(f"batch-{name}", own, turn_path, THREADS, sessions=sessions)
+            routes[name] = await stack.enter_async_context(llama_route(folder, arm))
+        for count in streams:
+            async with llama_server(OURS, DEMO.path, THREADS, count, CONTEXT_LENGTH) as server:
+                serve: dict[str, Serve] = {name: route.streams for name, route in routes.items()}
+                serve[SERVER] = partial(server.streams, DEMO.prompt)
+                levels.append(await _level(count, serve, rounds, deadline_s, progress))
+        async with llama_server(OURS, DEMO.path, THREADS, NEWCOMER_AMONG + 1, CONTEXT_LENGTH) as server:
+            disturb: dict[str, Disturb] = {name: route.disturbed_streams for name, route in routes.items()}
+            disturb[SERVER] = partial(server.disturbed_streams, DEMO.prompt)
+            for number in range(rounds):
+                for arm_name in Rounds(ARMS).order(number):
+                    progress.now(f"newcomer {number + 1}/{rounds} {arm_name}")
+                    disturbance.add(arm_name, *await disturb[arm_name](NEWCOMER_TOKENS, NEWCOMER_AMONG, NEWCOMER))
+                progress.advance(ROUND_S)
+    return levels, disturbance
+
+
+async def _level(count: int, serve: dict[str, Serve], rounds: int, deadline_s: float, progress: BenchProgress) -> Level:
+    level, tokens = Level(count), max(TOKENS // count, STREAM_TOKENS_MIN)
+    for arm in ARMS:
+        await serve[arm](STREAM_TOKENS_MIN, count)
+    for number in range(rounds):
+        for arm in level.rates.order(number):
+            progress.now(f"{count} streams {number + 1}/{rounds} {arm}")
+            level.add(arm, await serve[traded(arm, number, (ONE, TWIN))](tokens, count))
+        progress.advance(ROUND_S)
+        last = ", ".join(f"{arm} {level.rates.rates[arm][-1]:.0f}" for arm in ARMS)
+        progress.say(f"{count} streams {number + 1}/{rounds}: {last} tokens/s")
+        if time.monotonic() > deadline_s:
+            break
+    return level
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=ROUNDS_MIN + 1)
+    parser.add_argument("--streams", type=int, action="append", help="only so many; may be repeated")
+    arguments = parser.parse_args()
+    if not DEMO.path.exists() or not program(OURS, "llama-server").exists():
+        raise SystemExit("bench-batch: no model or no llama-server: run `make bench-batch`, which makes both")
+    streams = arguments.streams or list(STREAMS)
+    total_s = ROUND_S * arguments.rounds * (len(streams) + 1)
+    with tempfile.TemporaryDirectory(prefix="meshnet-bench-") as folder, bench_progress(total_s) as progress:
+        run = partial(measure, Path(folder), streams, arguments.rounds, progress)
+        levels, disturbance = in_own_thread(run)
+    control = farthest_from_one([level.rates.ratio(TWIN, ONE) for level in levels])
+    is_noisy = is_outside_band(control)
+    if is_noisy:
+        print("bench-batch: too noisy: neither pass nor fail")
+    result = {
+        "control": round(control, 4),
+        "inconclusive": "too noisy" if is_noisy else "",
+        "streams": {str(level.streams): level.report() for level in levels},
+        "newcomer": disturbance.report(),
+    }
+    print(json.dumps(result))
+    return EXIT_INCONCLUSIVE if is_noisy else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
