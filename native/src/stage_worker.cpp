@@ -153,6 +153,9 @@ void StageWorker::WatchLoop() {
     }
     deadline_.wait_until(lock, watch_at_, [this] { return is_stopping_ || flush_wanted_ || Now() >= watch_at_; });
   }
+  const bool owes_flush = flush_wanted_;
+  lock.unlock();
+  if (owes_flush) sink_->Flush();
 }
 
 Result<SessionTerms> StageWorker::Open(const v1::SessionSpec& spec) {

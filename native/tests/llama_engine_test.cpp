@@ -207,6 +207,41 @@ TEST(LlamaEngineTest, MemoryIsWhatLlamaAllocated) {
   EXPECT_LT(middle.compute_bytes, whole.compute_bytes);  // no logits
 }
 
+// A graph that is watched gives the same logits, and its parts follow each other.
+TEST(LlamaEngineTest, AProfileNamesThePartsOfAStepAndChangesNothing) {
+  const auto run = [](bool profile, std::vector<float>* logits) {
+    LoadPlan plan = Plan(TestModelPath());
+    plan.profile = profile;
+    std::unique_ptr<ShardEngine> engine = std::move(LoadLlamaEngine(plan, GoOn).value());
+    EXPECT_TRUE(engine->Open(0).ok());
+    const std::uint32_t last = static_cast<std::uint32_t>(kPrompt.size()) - 1;
+    StepSlice slice;
+    slice.rows = static_cast<std::uint32_t>(kPrompt.size());
+    slice.token_ids = kPrompt;
+    slice.logits_rows = {&last, 1};
+    std::vector<StepResult> results;
+    EXPECT_TRUE(engine->Step({&slice, 1}, &results).ok());
+    logits->assign(results.at(0).logits.begin(), results.at(0).logits.end());
+    std::vector<std::string> parts;
+    std::chrono::steady_clock::time_point before;
+    for (const StepMark& mark : engine->marks()) {
+      EXPECT_LE(before, mark.at);
+      before = mark.at;
+      parts.push_back(mark.part);
+    }
+    return parts;
+  };
+  std::vector<float> plain;
+  std::vector<float> profiled;
+  EXPECT_TRUE(run(false, &plain).empty());
+  const std::vector<std::string> expected = {"graph",        "layers to 5",  "layers to 10", "layers to 15",
+                                             "layers to 20", "layers to 25", "layers to 30", "norm",
+                                             "head",         "outputs"};
+  EXPECT_EQ(run(true, &profiled), expected);
+  ASSERT_FALSE(plain.empty());
+  EXPECT_EQ(profiled, plain);
+}
+
 TEST(LlamaEngineTest, GreedyEqualsAPlainLlamaLoop) {
   constexpr int kTokens = 48;
   Result<std::unique_ptr<ShardEngine>> engine = LoadLlamaEngine(Plan(TestModelPath()), GoOn);

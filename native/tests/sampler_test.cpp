@@ -82,6 +82,24 @@ TEST(SamplerTest, ReplaysFromTheKeyAlone) {
   }
 }
 
+// Without settings the largest logit is found in one pass; with a bias of 0 it is not. Both give the smaller id of
+// equals.
+TEST(SamplerTest, FindsTheLargestLogitWhereverItStands) {
+  v1::Sampling biased;
+  (*biased.mutable_logit_bias())[0] = 0.0;
+  for (const std::size_t size : {1u, 15u, 16u, 17u, 32u, 50u}) {
+    for (std::size_t largest = 0; largest < size; ++largest) {
+      std::vector<float> logits(size, -2.0f);
+      logits[largest] = -1.0f;
+      logits[size - 1] = -1.0f;  // an equal one behind it
+      Sampler fast({}, {});
+      Sampler slow(biased, {});
+      EXPECT_EQ(fast.Sample(logits, 1).token_id, largest) << size;
+      EXPECT_EQ(slow.Sample(logits, 1).token_id, largest) << size;
+    }
+  }
+}
+
 TEST(SamplerTest, RefusesWhatCannotBeUsed) {
   v1::Sampling sampling;
   sampling.set_temperature(std::numeric_limits<double>::quiet_NaN());

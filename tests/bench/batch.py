@@ -5,8 +5,8 @@
 1, 2, 4, 8 and 16 streams through one stage, through two stages (direct links over TLS, two threads each, the compute
 turn on), and through `llama-server` with as many slots and two threads, built with the worker's flags; then a newcomer
 with a long prompt while others decode. The same process takes the tokens of all. Arms take turns within a round;
-`control` is the first arm against its twin. The last line is one JSON object; exit status 3 where the control says that
-nothing can be concluded.
+`control` is the first arm against its twin. The last line is one JSON object; exit status 3 where nothing can be
+concluded: the control says so, or there were too few rounds.
 """
 
 from __future__ import annotations
@@ -136,8 +136,11 @@ async def measure(
             for number in range(rounds):
                 for arm_name in Rounds(ARMS).order(number):
                     progress.now(f"newcomer {number + 1}/{rounds} {arm_name}")
-                    disturbance.add(arm_name, *await disturb[arm_name](NEWCOMER_TOKENS, NEWCOMER_AMONG, NEWCOMER))
+                    player = disturb[traded(arm_name, number, (ONE, TWIN))]
+                    disturbance.add(arm_name, *await player(NEWCOMER_TOKENS, NEWCOMER_AMONG, NEWCOMER))
                 progress.advance(ROUND_S)
+                if time.monotonic() > deadline_s:
+                    break
     return levels, disturbance
 
 
@@ -171,17 +174,19 @@ def main() -> int:
         run = partial(measure, Path(folder), streams, arguments.rounds, progress)
         levels, disturbance = in_own_thread(run)
     control = farthest_from_one([level.rates.ratio(TWIN, ONE) for level in levels])
-    is_noisy = is_outside_band(control)
-    if is_noisy:
-        print("bench-batch: too noisy: neither pass nor fail")
+    inconclusive = "too noisy" if is_outside_band(control) else ""
+    if min(level.rates.count for level in levels) < ROUNDS_MIN:
+        inconclusive = inconclusive or f"fewer than {ROUNDS_MIN} pairs"
+    if inconclusive:
+        print(f"bench-batch: {inconclusive}: neither pass nor fail")
     result = {
         "control": round(control, 4),
-        "inconclusive": "too noisy" if is_noisy else "",
+        "inconclusive": inconclusive,
         "streams": {str(level.streams): level.report() for level in levels},
         "newcomer": disturbance.report(),
     }
     print(json.dumps(result))
-    return EXIT_INCONCLUSIVE if is_noisy else 0
+    return EXIT_INCONCLUSIVE if inconclusive else 0
 
 
 if __name__ == "__main__":

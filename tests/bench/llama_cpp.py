@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.bench.programs import free_port, output_of, running_server
+from tests.bench.programs import output_of, running_server
+from tests.simulators.ports import free_port
 
 _BUILD: Final = Path(__file__).resolve().parents[2] / "build/native"
 OURS, UPSTREAM = "peers", "peers-upstream"

@@ -19,7 +19,7 @@ from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2, worker_pb2
 from tests.bench.resident import ResidentWeights, memory_of
 from tests.bench.step_parts import Breakdown, break_down
-from tests.bench.streams import Newcomer, Stream, total_rate
+from tests.bench.streams import Newcomer, Stream, repeated, total_rate
 from tests.integration.native.native_routes import WORKER, NativeRoute
 from tests.integration.native.step_times import StepTimes, captured_steps
 from tests.simulators.bridged_route import BridgedRoute
@@ -104,8 +104,7 @@ class LlamaRoute:
             TimeoutError: nothing came.
             RouteFailedError: a stage gave up.
         """
-        prompt = tuple(self._model.prompt[row % len(self._model.prompt)] for row in range(rows))
-        gateways = await self._open(1, 1, prompt=prompt, chunk_rows=rows)
+        gateways = await self._open(1, 1, prompt=repeated(self._model.prompt, rows), chunk_rows=rows)
         (gateway,) = gateways.values()
         # Once everybody is ready: what is timed is the prompt.
         sent_s = time.perf_counter()

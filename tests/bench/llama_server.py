@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.llama_cpp import program
-from tests.bench.programs import ProgramError, free_port, running_server
+from tests.bench.programs import ProgramError, running_server
 from tests.bench.streams import Newcomer, Stream
+from tests.simulators.ports import free_port
 
 _READY_TIMEOUT_S: Final = 60.0
 _STREAM_TIMEOUT_S: Final = 120.0

@@ -10,16 +10,16 @@ import asyncio
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Final, TypeVar
 
 _LISTENS_TIMEOUT_S: Final = 30.0
 _ASK_AGAIN_S: Final = 0.05
+_LOOK_S: Final = 0.5
 _SAID_BYTES_MAX: Final = 2_000
 _LOWEST_PRIORITY: Final = 19
 _TASKS: Final = Path("/proc/self/task")
@@ -106,7 +106,11 @@ def in_own_thread(run: Callable[[], Awaitable[Outcome]]) -> Outcome:
         # Its thread is there, and known to the executor, before anything can be interrupted in it.
         executor.submit(lambda: None).result()
         try:
-            return executor.submit(asyncio.run, whole()).result()
+            outcome = executor.submit(asyncio.run, whole())
+            # In turns: a signal that comes just before a wait begins does not end it.
+            while not wait([outcome], _LOOK_S).done:
+                pass
+            return outcome.result()
         except KeyboardInterrupt:
             loop, task = begun.result(_LISTENS_TIMEOUT_S)
             if task is not None:
@@ -117,23 +121,15 @@ def in_own_thread(run: Callable[[], Awaitable[Outcome]]) -> Outcome:
 def yield_to_what_is_measured() -> None:
     """Give this thread, and those that libraries have started, the lowest priority (Linux).
 
-    What plays the Gateway's part needs most of a millisecond of a processor for every token: on a machine whose cores
-    all compute it would slow down what it is there to measure, and llama.cpp's own programs have nothing like it. Main
-    and launcher threads keep theirs: whoever comes from them starts as ever.
+    What plays the Gateway's part needs processor time for every token: on a machine whose cores all compute it would
+    slow down what it is there to measure, and llama.cpp's own programs have nothing like it. Main and launcher threads
+    keep theirs: whoever comes from them starts as ever.
     """
     kept = {os.getpid(), *(one.native_id for one in threading.enumerate() if one.name.startswith("launcher"))}
     for task in _TASKS.iterdir() if _TASKS.exists() else ():
         if int(task.name) not in kept:
             with contextlib.suppress(ProcessLookupError):
                 os.setpriority(os.PRIO_PROCESS, int(task.name), _LOWEST_PRIORITY)
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as asked:
-        asked.bind(("127.0.0.1", 0))
-        port: int = asked.getsockname()[1]
-        return port
 
 
 async def _listens(port: int) -> bool:

@@ -29,6 +29,11 @@ class Stream:
         return [(at - before) * 1000 for before, at in pairwise(self.tokens_s) if since_s <= at <= until_s]
 
 
+def repeated(some: tuple[int, ...], length: int) -> tuple[int, ...]:
+    """A prompt of that length, of some tokens over and over."""
+    return tuple(some[position % len(some)] for position in range(length))
+
+
 @dataclass(frozen=True, slots=True)
 class Newcomer:
     """Somebody with a long prompt who comes while others are being served.
@@ -45,7 +50,7 @@ class Newcomer:
 
     def prompt(self, some: tuple[int, ...]) -> tuple[int, ...]:
         """A prompt of that length, of some tokens over and over."""
-        return tuple(some[position % len(some)] for position in range(self.prompt_tokens))
+        return repeated(some, self.prompt_tokens)
 
 
 def gaps_around(streams: Sequence[Stream], newcomer: Stream) -> tuple[list[float], list[float]]:

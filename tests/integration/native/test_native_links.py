@@ -63,6 +63,16 @@ class Lane:
         return ended.value.code()
 
 
+async def both_lanes(channel: grpc.aio.Channel) -> tuple[Lane, Lane]:
+    """Both lanes of a peer that a session names, greeted: for decoding, and for prompts."""
+    decode, bulk = Lane(channel), Lane(channel)
+    await decode.say(hello())
+    await bulk.say(hello(link_pb2.Hello.LANE_BULK))
+    await decode.hear()
+    await bulk.hear()
+    return decode, bulk
+
+
 async def open_for_peer(running: NativeRoute, peer: PeerCertificate) -> None:
     """Open the session on the second stage, with the peer in the first stage's place."""
     spec = running.direct_spec(terms(), 1)
@@ -125,10 +135,7 @@ async def test_what_a_peer_sends_together_is_taken_in_order(running: NativeRoute
     strays = [replace(CHUNK, session=session) for session in (b"no such session!", b"nor is this one!")]
     await open_for_peer(running, peer)
     async with dialled(listener(running), peer) as channel:
-        decode, bulk = Lane(channel), Lane(channel)
-        await decode.say(hello())
-        await bulk.say(hello(link_pb2.Hello.LANE_BULK))
-        await decode.hear()
+        decode, bulk = await both_lanes(channel)
         more = [link_pb2.LinkItem(frame=write_frame(frame)) for frame in (CHUNK, strays[1])]
         await bulk.say(link_pb2.LinkMessage(frame=write_frame(strays[0]), more=more))
         answers = []
@@ -237,11 +244,7 @@ async def test_a_listed_peer_that_breaks_the_rules_is_cut_off(
 async def test_a_stray_frame_is_answered_and_the_link_stays(running: NativeRoute, peer: PeerCertificate) -> None:
     await open_for_peer(running, peer)
     async with dialled(listener(running), peer) as channel:
-        decode, bulk = Lane(channel), Lane(channel)
-        await decode.say(hello())
-        await bulk.say(hello(link_pb2.Hello.LANE_BULK))
-        await decode.hear()
-        await bulk.hear()
+        decode, bulk = await both_lanes(channel)
         for session in (b"no such session!", b"nor is this one!"):
             await bulk.say(link_pb2.LinkMessage(frame=write_frame(replace(CHUNK, session=session))))
             gone = (await decode.hear()).edge

@@ -12,12 +12,12 @@ import pytest
 
 from tests.bench.programs import (
     ProgramError,
-    free_port,
     in_own_thread,
     output_of,
     running_server,
     yield_to_what_is_measured,
 )
+from tests.simulators.ports import free_port
 
 SERVE = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(60)"
 

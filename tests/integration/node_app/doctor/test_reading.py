@@ -27,15 +27,10 @@ from node_app.worker.process import name_library
 from tests.integration.node_app.site_under_test import Site, a_site
 from tests.integration.node_app.ui import fake_agent
 from tests.integration.node_app.ui.fake_agent import FakeAgent
+from tests.simulators.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 # Programs
