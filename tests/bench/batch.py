@@ -43,6 +43,7 @@ NEWCOMER: Final = Newcomer(prompt_tokens=384)
 NEWCOMER_AMONG: Final = 4
 NEWCOMER_TOKENS: Final = 90
 ROUND_S: Final = 8.5
+ROUNDS_FEWEST: Final = 2
 BUDGET_S: Final = 540.0
 
 Serve = Callable[[int, int], Awaitable[list[Stream]]]
@@ -166,6 +167,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS_MIN + 1)
     parser.add_argument("--streams", type=int, action="append", help="only so many; may be repeated")
     arguments = parser.parse_args()
+    if arguments.rounds < ROUNDS_FEWEST:
+        parser.error(f"quantiles need {ROUNDS_FEWEST} rounds at least")
     if not DEMO.path.exists() or not program(OURS, "llama-server").exists():
         raise SystemExit("bench-batch: no model or no llama-server: run `make bench-batch`, which makes both")
     streams = arguments.streams or list(STREAMS)
