@@ -17,6 +17,9 @@ class ComputeTurn {
   // The wait belongs to the time that rows spend in the queue.
   [[nodiscard]] virtual bool Begin(std::chrono::steady_clock::time_point deadline) = 0;
 
+  // Whether the last Begin had to wait for somebody else on this machine.
+  virtual bool has_waited() const = 0;
+
   // Gives back what Begin gave; nothing where nothing is held.
   virtual void End() = 0;
 };
@@ -24,6 +27,7 @@ class ComputeTurn {
 class NoTurn : public ComputeTurn {
  public:
   bool Begin(std::chrono::steady_clock::time_point /*deadline*/) override { return true; }
+  bool has_waited() const override { return false; }
   void End() override {}
 };
 

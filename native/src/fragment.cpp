@@ -1,4 +1,4 @@
-// Cutting and joining of frames: the fragments' half of tensor_codec.h.
+// Cutting and joining of frames: the half of tensor_codec.h that treats parts of a frame and pieces of its rows.
 #include <google/protobuf/util/message_differencer.h>
 
 #include "tensor_codec.h"
@@ -44,6 +44,38 @@ Status FragmentFrame(v1::Frame&& frame, std::vector<v1::Frame>* parts, std::size
     fragment->set_total_bytes(data.size());
   }
   return Status::Ok();
+}
+
+v1::Frame TakeRows(std::uint32_t rows, v1::Frame* frame) {
+  std::vector<std::string> data;
+  for (v1::Tensor& tensor : *frame->mutable_tensors()) {
+    data.push_back(std::move(*tensor.mutable_data()));
+    tensor.clear_data();
+  }
+  v1::Frame piece = *frame;
+  const std::uint32_t rows_left = frame->rows() - rows;
+  for (int i = 0; i < frame->tensors_size(); ++i) {
+    std::string& bytes = data[static_cast<std::size_t>(i)];
+    const std::size_t piece_bytes = bytes.size() / frame->rows() * rows;
+    piece.mutable_tensors(i)->set_shape(0, rows);
+    piece.mutable_tensors(i)->set_data(bytes.substr(0, piece_bytes));
+    bytes.erase(0, piece_bytes);
+    frame->mutable_tensors(i)->set_shape(0, rows_left);
+    frame->mutable_tensors(i)->set_data(std::move(bytes));
+  }
+  if (!frame->token_ids().empty()) {
+    piece.mutable_token_ids()->Truncate(static_cast<int>(rows));
+    frame->mutable_token_ids()->ExtractSubrange(0, static_cast<int>(rows), nullptr);
+  }
+  piece.set_rows(rows);
+  piece.set_prompt_end(false);
+  piece.clear_logits_rows();
+  piece.clear_residence();  // the last piece speaks for the frame
+  frame->set_rows(rows_left);
+  frame->set_position(frame->position() + rows);
+  frame->set_rewind(false);
+  for (std::uint32_t& row : *frame->mutable_logits_rows()) row -= rows;
+  return piece;
 }
 
 Status FrameAssembler::Add(v1::Frame&& part, std::uint64_t limit_bytes, v1::Frame* whole, bool* complete) {

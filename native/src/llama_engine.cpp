@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "exact_class.h"
 #include "llama_artifact.h"
 #include "llama_profile.h"
+#include "llama_slots.h"
 #include "protocol_limits.h"
 #include "tensor_codec.h"
 
@@ -28,6 +30,9 @@ constexpr std::uint32_t kMinBatchRows = 512;
 constexpr std::uint32_t kMinOutputRows = 64;
 constexpr std::uint32_t kMaxSessions = 64;  // LLAMA_MAX_SEQ is larger; cells are the real limit
 constexpr std::uint32_t kMaxThreads = 256;
+constexpr llama_seq_id kNoSlot = -1;
+// Of cells that are moved, for a guess at how long that takes.
+constexpr std::uint64_t kCopyBytesPerNs = 4;
 
 struct Free {
   void operator()(llama_model* model) const { llama_model_free(model); }
@@ -156,6 +161,8 @@ class LlamaEngine : public ShardEngine {
         own_core_(threads.own_core),
         context_(std::move(context)),
         memory_(llama_get_memory(context_.get())),
+        slots_(facts_.max_sequences,
+               std::chrono::nanoseconds(facts_.kv_bytes / facts_.max_sequences / kCopyBytesPerNs)),
         sequences_(facts_.max_sequences) {
     llama_attach_threadpool(context_.get(), pool_.get(), pool_.get());
   }
@@ -176,7 +183,8 @@ class LlamaEngine : public ShardEngine {
  private:
   struct Sequence {
     bool is_open = false;
-    bool is_poisoned = false;  // its cells may hold NaN: not used again until the memory is cleared
+    bool is_poisoned = false;     // its cells may hold NaN: not used again until the memory is cleared
+    llama_seq_id slot = kNoSlot;  // while it is open or poisoned
     std::uint64_t length = 0;
   };
 
@@ -187,6 +195,8 @@ class LlamaEngine : public ShardEngine {
   const Sequence& At(SequenceId sequence) const { return sequences_[static_cast<std::size_t>(sequence)]; }
   Sequence& At(SequenceId sequence) { return sequences_[static_cast<std::size_t>(sequence)]; }
   Status Check(const StepSlice& slice) const;
+  void CloseGap(std::span<const StepSlice> slices);
+  void SortBySlot(std::span<const StepSlice> slices);
   void AddRows(const StepSlice& slice);
   void BindToOwnCore();
   Status Decode();
@@ -197,6 +207,7 @@ class LlamaEngine : public ShardEngine {
   }
   void ReadOutputs(std::span<const StepSlice> slices, std::vector<StepResult>* results);
   void ClearWhenDrained();
+  void FreeSlot(Sequence* sequence);
 
   const ShardFacts facts_;
   const std::uint32_t max_output_rows_;
@@ -206,7 +217,10 @@ class LlamaEngine : public ShardEngine {
   std::optional<int> own_core_;  // until the thread that computes is bound to it
   const Owned<llama_context> context_;
   const llama_memory_t memory_;
+  LlamaSlots slots_;
   std::vector<Sequence> sequences_;
+  std::vector<llama_seq_id> slots_used_;  // of the step, ascending
+  std::vector<std::size_t> order_;        // slices of the last step, as they lie in the batch
   // One batch, [rows] each; the head takes tokens_, the others hidden_ [rows, input_width].
   std::vector<llama_token> tokens_;
   std::vector<float> hidden_;
@@ -221,7 +235,7 @@ Status LlamaEngine::Open(SequenceId sequence) {
   if (!InRange(sequence)) return {Code::kTooManySessions, "a sequence out of range"};
   if (IsOpen(sequence)) return {Code::kSessionExists, "the sequence is open"};
   if (!IsUsable(sequence)) return {Code::kNotReady, "the sequence's cells are quarantined"};
-  At(sequence) = {.is_open = true};
+  At(sequence) = {.is_open = true, .slot = slots_.Take()};
   return Status::Ok();
 }
 
@@ -253,7 +267,9 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
   sequence_ids_.clear();
   wants_logits_.clear();
   std::vector<bool> is_stepped(sequences_.size(), false);
-  for (std::size_t i = 0; i < slices.size(); ++i) {
+  CloseGap(slices);
+  SortBySlot(slices);
+  for (const std::size_t i : order_) {
     Status status = Check(slices[i]);
     if (status.ok() && is_stepped[static_cast<std::size_t>(slices[i].sequence)]) {
       status = {Code::kWrongPosition, "a sequence twice in one step"};
@@ -266,12 +282,44 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
   }
   if (positions_.empty()) return Status::Ok();
   if (profile_ != nullptr) profile_->Begin();
+  const auto begin = std::chrono::steady_clock::now();
   const Status status = Decode();
   if (!status.ok()) return status;
+  slots_.NoteStep(slots_used_, std::chrono::steady_clock::now() - begin);
   if (profile_ != nullptr) profile_->Mark(facts_.is_tail() ? "head" : "rest");
   ReadOutputs(slices, results);
   if (profile_ != nullptr) profile_->Mark("outputs");
   return Status::Ok();
+}
+
+// In the order of their slots, so that llama.cpp computes neighbours at once.
+void LlamaEngine::SortBySlot(std::span<const StepSlice> slices) {
+  const auto slot = [this, slices](std::size_t i) {
+    return InRange(slices[i].sequence) ? At(slices[i].sequence).slot : kNoSlot;
+  };
+  order_.resize(slices.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return slot(a) < slot(b); });
+}
+
+// Moves a sequence of the step into a gap between the others', where that pays.
+void LlamaEngine::CloseGap(std::span<const StepSlice> slices) {
+  slots_used_.clear();
+  for (const StepSlice& slice : slices) {
+    const bool is_whole = IsOpen(slice.sequence) && !At(slice.sequence).is_poisoned;
+    if (is_whole) slots_used_.push_back(At(slice.sequence).slot);
+  }
+  std::sort(slots_used_.begin(), slots_used_.end());
+  if (slots_used_.size() < 2) return;
+  const std::optional<LlamaSlots::Move> move = slots_.CloseGap(slots_used_);
+  if (!move.has_value()) return;
+  llama_memory_seq_cp(memory_, move->from, move->to, -1, -1);
+  llama_memory_seq_rm(memory_, move->from, -1, -1);
+  const auto moved = std::find_if(sequences_.begin(), sequences_.end(),
+                                  [&move](const Sequence& sequence) { return sequence.slot == move->from; });
+  moved->slot = move->to;
+  slots_used_.back() = move->to;
+  std::sort(slots_used_.begin(), slots_used_.end());
 }
 
 void LlamaEngine::AddRows(const StepSlice& slice) {
@@ -281,7 +329,7 @@ void LlamaEngine::AddRows(const StepSlice& slice) {
     if (wants) ++wanted;
     if (facts_.is_head()) tokens_.push_back(static_cast<llama_token>(slice.token_ids[row]));
     positions_.push_back(static_cast<llama_pos>(slice.position + row));
-    sequence_ids_.push_back(slice.sequence);
+    sequence_ids_.push_back(At(slice.sequence).slot);
     wants_logits_.push_back(wants ? 1 : 0);
   }
   hidden_.insert(hidden_.end(), slice.hidden.begin(), slice.hidden.end());
@@ -313,7 +361,7 @@ void LlamaEngine::ReadOutputs(std::span<const StepSlice> slices, std::vector<Ste
   const float* next = nullptr;
   if (!facts_.is_tail()) next = llama_get_hidden(context_.get());
   if (facts_.is_tail() && wants_any) next = llama_get_logits(context_.get());
-  for (std::size_t i = 0; i < slices.size(); ++i) {
+  for (const std::size_t i : order_) {
     StepResult& result = (*results)[i];
     if (!result.status.ok()) continue;
     Sequence& sequence = At(slices[i].sequence);
@@ -337,7 +385,7 @@ Status LlamaEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
   if (length > At(sequence).length) return {Code::kWrongPosition, "a rewind beyond the sequence's length"};
   if (length == At(sequence).length) return Status::Ok();
-  if (!llama_memory_seq_rm(memory_, sequence, static_cast<llama_pos>(length), -1)) {
+  if (!llama_memory_seq_rm(memory_, At(sequence).slot, static_cast<llama_pos>(length), -1)) {
     return {Code::kEngineFailed, "this model's memory cannot be rewound there"};
   }
   At(sequence).length = length;
@@ -346,9 +394,10 @@ Status LlamaEngine::Rewind(SequenceId sequence, std::uint64_t length) {
 
 void LlamaEngine::Close(SequenceId sequence) {
   if (!IsOpen(sequence)) return;
-  llama_memory_seq_rm(memory_, sequence, -1, -1);
+  llama_memory_seq_rm(memory_, At(sequence).slot, -1, -1);
   At(sequence).is_open = false;
   At(sequence).length = 0;
+  if (!At(sequence).is_poisoned) FreeSlot(&At(sequence));
   ClearWhenDrained();
 }
 
@@ -360,8 +409,13 @@ void LlamaEngine::ClearWhenDrained() {
   if (std::any_of(sequences_.begin(), sequences_.end(), is_open)) return;
   if (std::none_of(sequences_.begin(), sequences_.end(), is_poisoned)) return;
   llama_memory_clear(memory_, true);
-  for (Sequence& sequence : sequences_) sequence.is_poisoned = false;
+  for (Sequence& sequence : sequences_) {
+    if (sequence.is_poisoned) FreeSlot(&sequence);
+    sequence.is_poisoned = false;
+  }
 }
+
+void LlamaEngine::FreeSlot(Sequence* sequence) { slots_.Free(std::exchange(sequence->slot, kNoSlot)); }
 
 Owned<llama_model> LoadModel(const LoadPlan& plan, const LlamaArtifact& artifact, const LoadObserver& observer,
                              bool* gave_up) {

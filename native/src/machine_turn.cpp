@@ -148,6 +148,7 @@ MachineTurn::~MachineTurn() {
 }
 
 bool MachineTurn::Begin(TimePoint deadline) {
+  has_waited_ = false;
   while (!is_given_up_) {
     const Outcome outcome = Take(deadline);
     if (outcome == Outcome::kDone) return true;
@@ -179,6 +180,7 @@ MachineTurn::Outcome MachineTurn::Take(TimePoint deadline) {
   Outcome outcome = Operate(at_once, std::size(at_once), std::chrono::nanoseconds(0));
   if (outcome == Outcome::kDone) held_ = Held::kTurn;
   if (outcome != Outcome::kLate) return outcome;
+  has_waited_ = true;
   sembuf queue[] = {WaitForZero(kPlace), Add(kPlace)};
   outcome = Operate(queue, std::size(queue), deadline - Now());
   if (outcome != Outcome::kDone) return outcome;

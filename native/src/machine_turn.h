@@ -46,6 +46,7 @@ class MachineTurn : public ComputeTurn {
   MachineTurn& operator=(const MachineTurn&) = delete;
 
   bool Begin(std::chrono::steady_clock::time_point deadline) override;
+  bool has_waited() const override { return has_waited_; }
   void End() override;
 
   // What can be seen from outside, for tests and reports. Any thread; stale at once.
@@ -78,6 +79,7 @@ class MachineTurn : public ComputeTurn {
   int set_;
   Held held_ = Held::kNothing;
   bool passed_stopped_holder_ = false;
+  bool has_waited_ = false;
   bool is_given_up_ = false;
 };
 

@@ -1,5 +1,7 @@
 #include "session.h"
 
+#include "prompt_budget.h"
+
 namespace meshnet {
 
 Session::Session(SessionTerms terms, SequenceId sequence, const ShardFacts& facts, TimePoint now)
@@ -27,7 +29,7 @@ Status Session::Queue(v1::Frame&& frame, TimePoint now) {
   queued_length_ = frame.position() + frame.rows();
   if (frame.phase() == v1::PHASE_DECODE) token_frames_ = 0;
   prompt_done = frame.phase() != v1::PHASE_PREFILL || frame.prompt_end();
-  pending.push_back({std::move(frame), now});
+  pending.push_back({std::move(frame), now, now});
   return Status::Ok();
 }
 
@@ -111,11 +113,30 @@ bool Session::IsReady() const {
   return !downstream.has_value() || downstream->HasCredit(OutputBytes());
 }
 
-PendingRows Session::TakeFront() {
+std::uint32_t Session::RowsToTake(std::uint32_t prompt_rows, TimePoint now) const {
+  const v1::Frame& frame = pending.front().frame;
+  if (frame.phase() != v1::PHASE_PREFILL) return frame.rows();
+  // The stage before waits for the acknowledgement of the whole chunk.
+  if (now - pending.front().received_at > terms_.step_deadline / 2) return frame.rows();
+  return PieceRows(frame.rows(), prompt_rows);
+}
+
+PendingRows Session::TakeFront(std::uint32_t rows, TimePoint now) {
   in_step = true;
-  PendingRows rows = std::move(pending.front());
+  PendingRows& front = pending.front();
+  if (rows < front.frame.rows()) {
+    PendingRows piece{TakeRows(rows, &front.frame), front.received_at, front.ready_at, true};
+    front.ready_at = now;
+    return piece;
+  }
+  PendingRows whole = std::move(front);
   pending.pop_front();
-  return rows;
+  return whole;
+}
+
+bool Session::AwaitsToken() const {
+  if (!is_open || in_step || !pending.empty() || !decoded_at.has_value() || gone_at.has_value()) return false;
+  return !generation.has_value() || (!generation->is_finished() && !held_token.has_value());
 }
 
 void Session::NoteHandedOn(const v1::Frame& frame) {

@@ -19,10 +19,12 @@
 
 namespace meshnet {
 
-// A whole frame that waits for the engine.
+// A frame that waits for the engine, or what is left of it.
 struct PendingRows {
   v1::Frame frame;
   TimePoint received_at;
+  TimePoint ready_at;     // as received_at; of what is left of a frame, when the piece before it was taken
+  bool is_piece = false;  // taken from a frame of which more is left
 };
 
 // A drawn token that waits for the token window or the ring's credit.
@@ -51,8 +53,15 @@ class Session {
   // Whether the frame in front may run now: it exists, no step has the session, the next stage has credit.
   bool IsReady() const;
 
-  // The rows in front take part in a step from now on.
-  PendingRows TakeFront();
+  // How many rows of the frame in front a step takes. A prompt chunk is cut where it has more than `prompt_rows`,
+  // unless half of its step's time has passed.
+  std::uint32_t RowsToTake(std::uint32_t prompt_rows, TimePoint now) const;
+
+  // That many rows of the frame in front take part in a step from now on; what is left stays in front.
+  PendingRows TakeFront(std::uint32_t rows, TimePoint now);
+
+  // Whether it decodes and the next row is yet to come: from the stage before, or round the ring.
+  bool AwaitsToken() const;
 
   // Rows were handed on. On the head of several stages these may be the ones that must cause a token.
   void NoteHandedOn(const v1::Frame& frame);
@@ -76,6 +85,7 @@ class Session {
   std::uint64_t length = 0;               // rows that the engine has computed
   bool prompt_done = false;               // the prompt's last chunk was queued
   TimePoint heard_at;
+  std::optional<TimePoint> decoded_at;  // the last step that a token follows
 
  private:
   Status CheckRoute(const v1::Frame& frame) const;

@@ -11,8 +11,7 @@ constexpr std::size_t kMaxClosed = 16384;
 }  // namespace
 
 SessionTable::SessionTable(const ShardFacts& facts) : facts_(facts) {
-  // Given out from the back: the smallest first.
-  for (auto id = static_cast<SequenceId>(facts.max_sequences); id > 0; --id) free_.push_back(id - 1);
+  for (SequenceId id = 0; id < static_cast<SequenceId>(facts.max_sequences); ++id) free_.insert(id);
 }
 
 Result<std::shared_ptr<Session>> SessionTable::Admit(SessionTerms terms, TimePoint now) {
@@ -29,8 +28,7 @@ Result<std::shared_ptr<Session>> SessionTable::Admit(SessionTerms terms, TimePoi
   if (kv_cells_reserved_ + terms.kv_cells > facts_.kv_cells) {
     return Status(Code::kKvExhausted, "not enough cells for prompt and answer");
   }
-  const SequenceId sequence = free_.back();
-  free_.pop_back();
+  const SequenceId sequence = TakeFree();
   kv_cells_reserved_ += terms.kv_cells;
   const SessionId id = terms.session;
   auto session = std::make_shared<Session>(std::move(terms), sequence, facts_, now);
@@ -60,22 +58,26 @@ void SessionTable::MarkClosed(const SessionId& session, std::uint32_t epoch, Tim
 
 void SessionTable::Release(SequenceId sequence, std::uint64_t kv_cells, bool is_usable) {
   kv_cells_reserved_ -= kv_cells;
-  (is_usable ? free_ : quarantined_).push_back(sequence);
+  if (is_usable) {
+    free_.insert(sequence);
+  } else {
+    quarantined_.push_back(sequence);
+  }
 }
 
 void SessionTable::Restore(SequenceId sequence) {
   const auto found = std::find(quarantined_.begin(), quarantined_.end(), sequence);
   if (found == quarantined_.end()) return;
   quarantined_.erase(found);
-  free_.push_back(sequence);
+  free_.insert(sequence);
 }
 
 Result<SequenceId> SessionTable::Borrow() {
   if (free_.empty()) return Status(Code::kTooManySessions, "all sequences are taken");
-  const SequenceId sequence = free_.back();
-  free_.pop_back();
-  return sequence;
+  return TakeFree();
 }
+
+SequenceId SessionTable::TakeFree() { return free_.extract(free_.begin()).value(); }
 
 void SessionTable::ForgetOld(TimePoint now) {
   while (!closed_.empty() &&

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -46,6 +47,9 @@ class SessionTable {
   std::uint64_t kv_cells_reserved() const { return kv_cells_reserved_; }
 
  private:
+  // The smallest: engines batch neighbouring sequences best. There is one.
+  SequenceId TakeFree();
+
   struct Closed {
     SessionId session{};
     std::uint32_t epoch = 0;
@@ -54,7 +58,7 @@ class SessionTable {
 
   const ShardFacts& facts_;
   std::unordered_map<SessionId, std::shared_ptr<Session>, SessionIdHash> open_;
-  std::vector<SequenceId> free_;
+  std::set<SequenceId> free_;
   std::vector<SequenceId> quarantined_;
   std::uint64_t kv_cells_reserved_ = 0;
   std::unordered_map<SessionId, std::uint32_t, SessionIdHash> closed_epochs_;

@@ -1,6 +1,7 @@
 // What a step takes and gives: the compute side of StageMachine.
 #include <algorithm>
 
+#include "protocol_limits.h"
 #include "stage_machine.h"
 
 namespace meshnet {
@@ -22,17 +23,28 @@ void AddResidence(const StepItem& item, std::uint32_t stage,
   *residence = item.rows.frame.residence();
   v1::StageResidence* own = residence->Add();
   own->set_stage(stage);
-  own->set_queue_us(Microseconds(item.taken_at - item.rows.received_at));
+  own->set_queue_us(Microseconds(item.taken_at - item.rows.ready_at));
   own->set_compute_us(item.compute_us);
   own->set_codec_us(item.codec_us);
 }
 
+// A session that has not decoded for so long does not count as one that waits for tokens: its client may be stalled.
+constexpr std::chrono::seconds kDecodeMemory{5};
+
+bool CausesToken(const v1::Frame& frame) { return frame.phase() != v1::PHASE_PREFILL || frame.prompt_end(); }
+
 }  // namespace
+
+bool StageMachine::AwaitsRows() const {
+  return std::any_of(table_.open().begin(), table_.open().end(),
+                     [](const auto& entry) { return entry.second->AwaitsToken(); });
+}
 
 std::vector<StepItem> StageMachine::TakeStep(TimePoint now) {
   const TimePoint awake_at = std::exchange(turn_awaited_at_, std::nullopt).value_or(now);
   std::vector<StepItem> items;
-  for (const SessionPointer& session : queue_.Pick(facts_)) {
+  const std::uint32_t prompt_rows = IsSomebodyDecoding(now) ? prompt_budget_.rows() : kMaxRows;
+  for (const auto& [session, rows] : queue_.Pick(facts_, prompt_rows, now)) {
     const PendingRows& front = session->pending.front();
     const std::uint32_t budget_ms = front.frame.budget_ms();
     if (budget_ms > 0 && now - front.received_at >= std::chrono::milliseconds(budget_ms)) {
@@ -41,7 +53,7 @@ std::vector<StepItem> StageMachine::TakeStep(TimePoint now) {
     }
     StepItem item;
     item.session = session;
-    item.rows = session->TakeFront();
+    item.rows = session->TakeFront(rows, now);
     item.awake_at = awake_at;
     item.taken_at = now;
     items.push_back(std::move(item));
@@ -50,16 +62,37 @@ std::vector<StepItem> StageMachine::TakeStep(TimePoint now) {
   return items;
 }
 
+bool StageMachine::IsSomebodyDecoding(TimePoint now) const {
+  return std::any_of(table_.open().begin(), table_.open().end(), [now](const auto& entry) {
+    const Session& session = *entry.second;
+    const bool is_finished = session.generation.has_value() && session.generation->is_finished();
+    return session.decoded_at.has_value() && !is_finished && now - *session.decoded_at < kDecodeMemory;
+  });
+}
+
 void StageMachine::CommitStep(std::vector<StepItem>&& items, TimePoint now) {
   if (items.empty()) return;
   ++counters_.steps;
   counters_.compute_us += items.front().compute_us;
+  NoteForBudget(items);
   for (StepItem& item : items) {
     counters_.rows += item.rows.frame.rows();
     item.session->in_step = false;
     // Closed while it was computed: the outcome is dropped, the engine order to close is queued.
     if (item.session->is_open) CommitItem(&item, now);
   }
+}
+
+// Steps of one phase alone say what its rows take.
+void StageMachine::NoteForBudget(const std::vector<StepItem>& items) {
+  const auto is_prompt = [](const StepItem& item) { return item.rows.frame.phase() == v1::PHASE_PREFILL; };
+  const bool first = is_prompt(items.front());
+  std::uint32_t rows = 0;
+  for (const StepItem& item : items) {
+    if (is_prompt(item) != first) return;
+    rows += item.rows.frame.rows();
+  }
+  prompt_budget_.Note(first, rows, items.front().compute_us);
 }
 
 void StageMachine::CommitItem(StepItem* item, TimePoint now) {
@@ -72,7 +105,9 @@ void StageMachine::CommitItem(StepItem* item, TimePoint now) {
     return;
   }
   session->length = frame.position() + frame.rows();
+  if (CausesToken(frame)) session->decoded_at = now;
   const std::uint64_t seq = frame.seq();
+  const bool is_piece = item->rows.is_piece;
   // Rows before acknowledgements: the next stage waits for them.
   if (session->terms().is_tail()) {
     CommitToken(session, item, now);
@@ -80,6 +115,10 @@ void StageMachine::CommitItem(StepItem* item, TimePoint now) {
     SendDownstream(session, item, now);
   }
   if (!session->is_open) return;
+  if (is_piece) {
+    queue_.Return(session);
+    return;
+  }
   const auto receiving = session->receiving.find(edge);
   if (receiving != session->receiving.end()) {
     receiving->second.Consume(seq);
@@ -102,7 +141,7 @@ void StageMachine::SendDownstream(const SessionPointer& session, StepItem* item,
   frame.set_rewind(taken.rewind());
   frame.set_prompt_end(taken.prompt_end());
   if (facts_.downstream_needs_token_ids) *frame.mutable_token_ids() = taken.token_ids();
-  if (taken.prompt_end() || taken.phase() != v1::PHASE_PREFILL) frame.add_logits_rows(taken.rows() - 1);
+  if (CausesToken(taken)) frame.add_logits_rows(taken.rows() - 1);
   frame.set_budget_ms(RemainingBudget(taken.budget_ms(), now - item->rows.received_at));
   AddResidence(*item, terms.stage, frame.mutable_residence());
   const std::uint64_t bytes = item->hidden.has_value() ? item->hidden->data().size() : 0;

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "prompt_budget.h"
 #include "session_table.h"
 #include "step_queue.h"
 #include "step_runner.h"
@@ -72,6 +73,7 @@ class StageMachine {
   bool HasWork() const { return !orders_.empty() || queue_.HasReady(); }
   // Whether a step has rows to take.
   bool HasReady() const { return queue_.HasReady(); }
+  std::size_t ready_sessions() const { return queue_.CountReady(); }
 
   // What the engine is to open and close first, in order; each kClose is answered with Released.
   std::vector<EngineOrder> TakeOrders() { return std::exchange(orders_, {}); }
@@ -81,6 +83,9 @@ class StageMachine {
   // The compute thread waits for the machine's turn from now on, until TakeStep: sessions whose rows are ready
   // meanwhile fail with kStepTimeout once they have waited for a step deadline.
   void AwaitTurn(TimePoint now) { turn_awaited_at_ = now; }
+
+  // Whether a session that decodes has no rows here now: they are on another stage, or on their way.
+  bool AwaitsRows() const;
 
   // The rows of the next step; empty where none is ready. One step runs at a time.
   std::vector<StepItem> TakeStep(TimePoint now);
@@ -117,6 +122,8 @@ class StageMachine {
   void Deliver(const SessionPointer& session, Edge edge, v1::Frame&& frame, TimePoint now);
   void TakeAck(const SessionPointer& session, Edge edge, std::uint64_t seq, TimePoint now);
 
+  bool IsSomebodyDecoding(TimePoint now) const;
+  void NoteForBudget(const std::vector<StepItem>& items);
   void CommitItem(StepItem* item, TimePoint now);
   void SendDownstream(const SessionPointer& session, StepItem* item, TimePoint now);
   void CommitToken(const SessionPointer& session, StepItem* item, TimePoint now);
@@ -134,6 +141,7 @@ class StageMachine {
   const ShardFacts& facts_;
   SessionTable table_;
   StepQueue queue_;
+  PromptBudget prompt_budget_;
   std::vector<EngineOrder> orders_;
   std::uint64_t orders_given_ = 0;
   std::vector<Outgoing> outgoing_;

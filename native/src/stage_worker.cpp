@@ -46,12 +46,16 @@ StageWorker::~StageWorker() {
 void StageWorker::Dispatch(std::unique_lock<std::mutex> lock, bool later) {
   std::vector<Outgoing> outgoing = machine_.TakeOutgoing();
   // Enqueued under the lock, so that two threads cannot swap the order of a session's frames.
-  for (Outgoing& message : outgoing) sink_->Enqueue(std::move(message));
+  bool is_for_peer = false;
+  for (Outgoing& message : outgoing) {
+    is_for_peer = is_for_peer || message.destination.carrier == Carrier::kPeer;
+    sink_->Enqueue(std::move(message));
+  }
   const bool has_work = machine_.HasWork() && !is_computing_;
   const TimePoint nearest = Now() + machine_.shortest_term();
   const bool is_sooner = nearest < watch_at_;
   if (is_sooner) watch_at_ = nearest;
-  const bool leaves_flush = later && !outgoing.empty();
+  const bool leaves_flush = later && !outgoing.empty() && !is_for_peer;
   if (leaves_flush) flush_wanted_ = true;
   lock.unlock();
   if (has_work) work_.notify_one();
@@ -69,6 +73,7 @@ void StageWorker::ComputeLoop() {
       Dispatch(std::move(lock));
       has_turn = turn_->Begin(Now() + kTurnWait);
       lock = std::unique_lock(mutex_);
+      if (has_turn && turn_->has_waited()) GatherCompany(&lock);
     }
     if (is_stopping_) break;
     Round round = TakeRound(has_turn);
@@ -84,18 +89,26 @@ void StageWorker::ComputeLoop() {
       job.run(has_turn ? Result<ShardEngine*>(engine_.get()) : Status(Code::kStepTimeout, "no compute turn in time"));
       round.job_usable.push_back(engine_->IsUsable(job.sequence));
     }
-    if (has_turn) turn_->End();
 
     lock = std::unique_lock(mutex_);
     CommitRound(&round);
     const bool has_next = machine_.HasReady();
     Dispatch(std::move(lock), has_next);
     for (v1::CapturedStep& step : traced) step.set_sent_us(MonotonicMicroseconds(Now()));
+    // Only now: sending beside somebody's step, which fills all cores, would take as long as that step.
+    if (has_turn) turn_->End();
     captures_->AddSteps(std::move(traced));
     lock = std::unique_lock(mutex_);
   }
   turn_->End();
   for (Job& job : jobs_) job.run(Status(Code::kNotReady, "the shard is being unloaded"));
+}
+
+void StageWorker::GatherCompany(std::unique_lock<std::mutex>* lock) {
+  if (!machine_.AwaitsRows() || !company_wait_.IsWorthwhile()) return;
+  const std::size_t ready = machine_.ready_sessions();
+  work_.wait_for(*lock, kCompanyWait, [this] { return is_stopping_ || !machine_.AwaitsRows(); });
+  company_wait_.Note(machine_.ready_sessions() > ready);
 }
 
 StageWorker::Round StageWorker::TakeRound(bool has_turn) {

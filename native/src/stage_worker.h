@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "company_wait.h"
 #include "compute_turn.h"
 #include "meshnet/v1/worker.pb.h"
 #include "message_sink.h"
@@ -54,6 +55,8 @@ class StageWorker {
   static constexpr std::chrono::milliseconds kReleaseWait{1000};
   // After this long without the machine's turn it is asked for anew; sessions fail by their own step deadlines before.
   static constexpr std::chrono::milliseconds kTurnWait{30'000};
+  // How long a step is held back for rows that the stage which has just computed on this machine is sending.
+  static constexpr std::chrono::microseconds kCompanyWait{1000};
 
  private:
   struct Job {
@@ -71,6 +74,8 @@ class StageWorker {
   };
 
   void ComputeLoop();
+  // Holds the step back for rows that are about to arrive, where that has paid. Takes the lock and leaves it taken.
+  void GatherCompany(std::unique_lock<std::mutex>* lock);
   // Takes everything the engine is to do, once the turn is ours. Rows are taken last, so that those which came while
   // we waited share the step.
   Round TakeRound(bool has_turn);
@@ -78,7 +83,7 @@ class StageWorker {
   void CommitRound(Round* round);
   void WatchLoop();
   // Hands messages over and wakes whoever has something to do. Takes the lock's ownership and ends it. `later`: the
-  // watchdog writes them, since the caller has a step to run.
+  // caller has a step to run, so the watchdog writes what no other stage waits for.
   void Dispatch(std::unique_lock<std::mutex> lock, bool later = false);
 
   const std::unique_ptr<ShardEngine> engine_;
@@ -99,7 +104,8 @@ class StageWorker {
   TimePoint step_ended_at_;
   TimePoint watch_at_;
 
-  StepRunner runner_;  // compute thread only
+  StepRunner runner_;         // compute thread only
+  CompanyWait company_wait_;  // compute thread only
   std::thread compute_thread_;
   std::thread watch_thread_;
 };

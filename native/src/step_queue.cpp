@@ -1,7 +1,6 @@
 #include "step_queue.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace meshnet {
 
@@ -9,6 +8,11 @@ void StepQueue::Add(const std::shared_ptr<Session>& session) {
   if (session->pending.empty()) return;
   if (std::find(waiting_.begin(), waiting_.end(), session) != waiting_.end()) return;
   waiting_.push_back(session);
+}
+
+void StepQueue::Return(const std::shared_ptr<Session>& session) {
+  Remove(*session);
+  waiting_.push_front(session);
 }
 
 void StepQueue::Remove(const Session& session) {
@@ -19,23 +23,29 @@ bool StepQueue::HasReady() const {
   return std::any_of(waiting_.begin(), waiting_.end(), [](const auto& session) { return session->IsReady(); });
 }
 
-std::vector<std::shared_ptr<Session>> StepQueue::Pick(const ShardFacts& facts) {
-  Picked picked;
-  std::uint32_t rows = 0;
-  if (facts.mixes_phases) {
-    Take(false, facts.max_step_rows, waiting_.size(), &rows, &picked);
-    Take(true, facts.batch_rows, waiting_.size(), &rows, &picked);
-    return picked;
-  }
-  if (!prefill_next_) Take(false, facts.max_step_rows, waiting_.size(), &rows, &picked);
-  if (picked.empty()) Take(true, facts.max_step_rows, 1, &rows, &picked);
-  if (picked.empty()) Take(false, facts.max_step_rows, waiting_.size(), &rows, &picked);
-  prefill_next_ = !picked.empty() && picked.front()->pending.front().frame.phase() != v1::PHASE_PREFILL;
-  return picked;
+std::size_t StepQueue::CountReady() const {
+  return static_cast<std::size_t>(
+      std::count_if(waiting_.begin(), waiting_.end(), [](const auto& session) { return session->IsReady(); }));
 }
 
-void StepQueue::Take(bool prefill, std::uint32_t rows_max, std::size_t frames_max, std::uint32_t* rows,
-                     Picked* picked) {
+std::vector<PickedRows> StepQueue::Pick(const ShardFacts& facts, std::uint32_t prompt_rows, TimePoint now) {
+  Filling filling;
+  filling.prompt_rows = prompt_rows;
+  filling.now = now;
+  if (facts.mixes_phases) {
+    Take(false, facts.max_step_rows, waiting_.size(), &filling);
+    Take(true, facts.batch_rows, waiting_.size(), &filling);
+    return filling.picked;
+  }
+  if (!prefill_next_) Take(false, facts.max_step_rows, waiting_.size(), &filling);
+  if (filling.picked.empty()) Take(true, facts.max_step_rows, 1, &filling);
+  if (filling.picked.empty()) Take(false, facts.max_step_rows, waiting_.size(), &filling);
+  prefill_next_ =
+      !filling.picked.empty() && filling.picked.front().session->pending.front().frame.phase() != v1::PHASE_PREFILL;
+  return filling.picked;
+}
+
+void StepQueue::Take(bool prefill, std::uint32_t rows_max, std::size_t frames_max, Filling* filling) {
   for (auto entry = waiting_.begin(); entry != waiting_.end() && frames_max > 0;) {
     Session& session = **entry;
     const bool fits_phase =
@@ -44,12 +54,12 @@ void StepQueue::Take(bool prefill, std::uint32_t rows_max, std::size_t frames_ma
       ++entry;
       continue;
     }
-    const std::uint32_t frame_rows = session.pending.front().frame.rows();
+    const std::uint32_t rows = session.RowsToTake(filling->prompt_rows, filling->now);
     // A chunk of more rows than are worth batching runs alone.
-    if (*rows > 0 && *rows + frame_rows > rows_max) return;
-    *rows += frame_rows;
+    if (filling->rows > 0 && filling->rows + rows > rows_max) return;
+    filling->rows += rows;
     --frames_max;
-    picked->push_back(*entry);
+    filling->picked.push_back({*entry, rows});
     entry = waiting_.erase(entry);
   }
 }

@@ -11,27 +11,44 @@
 
 namespace meshnet {
 
+// A session's part in the next step: so many rows of its frame in front.
+struct PickedRows {
+  std::shared_ptr<Session> session;
+  std::uint32_t rows = 0;
+};
+
 class StepQueue {
  public:
   // Appends a session that has rows waiting; one that is queued already keeps its place.
   void Add(const std::shared_ptr<Session>& session);
 
+  // Puts a session first that was picked and whose frame was not computed to its end.
+  void Return(const std::shared_ptr<Session>& session);
+
   void Remove(const Session& session);
 
   // Whether some queued session is ready: it is open, in no step, and its next stage has credit.
   bool HasReady() const;
+  std::size_t CountReady() const;
 
   // Takes the sessions of the next step out of the queue, one frame each: decode rows first, in order of arrival, then
-  // prompt chunks while rows are left. Where the engine does not mix phases, decode steps and prompt steps of one
-  // chunk take turns, so that neither starves the other. Sessions without credit keep their place.
-  std::vector<std::shared_ptr<Session>> Pick(const ShardFacts& facts);
+  // prompt chunks while rows are left, each of at most `prompt_rows`. Where the engine does not mix phases, decode
+  // steps and prompt steps of one chunk take turns, so that neither starves the other. Sessions without credit keep
+  // their place.
+  std::vector<PickedRows> Pick(const ShardFacts& facts, std::uint32_t prompt_rows, TimePoint now);
 
   std::size_t size() const { return waiting_.size(); }
 
  private:
-  using Picked = std::vector<std::shared_ptr<Session>>;
+  // What a step may hold, and what it holds so far.
+  struct Filling {
+    std::uint32_t prompt_rows = 0;
+    TimePoint now;
+    std::uint32_t rows = 0;
+    std::vector<PickedRows> picked;
+  };
 
-  void Take(bool prefill, std::uint32_t rows_max, std::size_t frames_max, std::uint32_t* rows, Picked* picked);
+  void Take(bool prefill, std::uint32_t rows_max, std::size_t frames_max, Filling* filling);
 
   std::list<std::shared_ptr<Session>> waiting_;
   bool prefill_next_ = false;

@@ -17,7 +17,7 @@ std::vector<v1::CapturedStep> TraceSteps(std::span<const StepItem> items, std::s
     step.set_epoch(item.session->terms().epoch);
     step.set_position(frame.position());
     step.set_rows(frame.rows());
-    step.set_received_us(MonotonicMicroseconds(item.rows.received_at));
+    step.set_received_us(MonotonicMicroseconds(item.rows.ready_at));
     step.set_awake_us(MonotonicMicroseconds(item.awake_at));
     step.set_taken_us(MonotonicMicroseconds(item.taken_at));
     step.set_begin_us(MonotonicMicroseconds(item.begin_at));

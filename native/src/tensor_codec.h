@@ -55,6 +55,10 @@ std::string SerialiseFrame(const v1::Frame& frame);
 Status FragmentFrame(v1::Frame&& frame, std::vector<v1::Frame>* parts,
                      std::size_t limit_bytes = kMaxMessageBytes - kEnvelopeReserveBytes);
 
+// Takes the first `rows` rows of a whole prompt frame, fewer than it has, as a frame of their own with the same seq,
+// and leaves it the rest: a rewind goes with the first, the prompt's end and its logits stay with the last.
+v1::Frame TakeRows(std::uint32_t rows, v1::Frame* frame);
+
 // Puts the parts of one frame together, in order. Not thread-safe; owned by one edge.
 class FrameAssembler {
  public:

@@ -88,5 +88,41 @@ TEST(FrameSizeTest, DecodeHeadersStaySmallAtAnyPosition) {
   }
 }
 
+TEST(TakeRowsTest, PiecesAreTheRowsOfTheFrameInOrder) {
+  v1::Frame frame = LargeFrame(10, 4);
+  frame.set_position(100);
+  frame.set_seq(7);
+  frame.set_rewind(true);
+  frame.set_prompt_end(true);
+  frame.add_logits_rows(9);
+  frame.set_budget_ms(50);
+  frame.add_residence()->set_queue_us(3);
+  for (std::uint32_t row = 0; row < 10; ++row) frame.add_token_ids(row);
+  ASSERT_TRUE(CheckFrame(frame).ok());
+  const v1::Frame whole = frame;
+  const v1::Frame first = TakeRows(4, &frame);
+  ASSERT_TRUE(CheckFrame(first).ok());
+  ASSERT_TRUE(CheckFrame(frame).ok());
+  EXPECT_EQ(first.rows(), 4u);
+  EXPECT_EQ(first.position(), 100u);
+  EXPECT_EQ(first.seq(), 7u);
+  EXPECT_TRUE(first.rewind());
+  EXPECT_FALSE(first.prompt_end());
+  EXPECT_EQ(first.logits_rows_size(), 0);
+  EXPECT_EQ(first.residence_size(), 0);
+  EXPECT_EQ(first.budget_ms(), 50u);
+  EXPECT_EQ(frame.rows(), 6u);
+  EXPECT_EQ(frame.position(), 104u);
+  EXPECT_EQ(frame.seq(), 7u);
+  EXPECT_FALSE(frame.rewind());
+  EXPECT_TRUE(frame.prompt_end());
+  EXPECT_EQ(frame.logits_rows(0), 5u);
+  EXPECT_EQ(frame.residence_size(), 1);
+  EXPECT_EQ(first.tensors(0).data() + frame.tensors(0).data(), whole.tensors(0).data());
+  for (int row = 0; row < 10; ++row) {
+    EXPECT_EQ(row < 4 ? first.token_ids(row) : frame.token_ids(row - 4), whole.token_ids(row));
+  }
+}
+
 }  // namespace
 }  // namespace meshnet

@@ -109,9 +109,13 @@ class TestStage {
     while (machine.HasWork()) {
       RunOrders();
       std::vector<StepItem> items = machine.TakeStep(now);
-      if (!items.empty()) runner_.Run(&items);
+      Compute(&items);
       machine.CommitStep(std::move(items), now);
     }
+  }
+
+  void Compute(std::vector<StepItem>* items) {
+    if (!items->empty()) runner_.Run(items);
   }
 
   void RunOrders() {

@@ -138,6 +138,67 @@ TEST_P(ShardChainTest, AShardTellsItsSeams) {
   EXPECT_TRUE(head.contract.needs_token_ids());
 }
 
+// Hidden rows of a head, of slices of the given sequences in the given order; slice i has `rows[i]` rows, tokens of
+// which depend on its sequence alone.
+std::vector<Rows> HeadRows(ShardEngine* head, const std::vector<SequenceId>& order,
+                           const std::vector<std::uint32_t>& rows) {
+  std::vector<Tokens> tokens(order.size());
+  std::vector<StepSlice> slices(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::uint64_t position = head->Length(order[i]);
+    for (std::uint32_t row = 0; row < rows[i]; ++row) {
+      tokens[i].push_back(
+          static_cast<std::uint32_t>(50 * (order[i] + 1) + static_cast<int>(position) + static_cast<int>(row)));
+    }
+    slices[i].sequence = order[i];
+    slices[i].position = position;
+    slices[i].rows = rows[i];
+    slices[i].token_ids = tokens[i];
+  }
+  std::vector<StepResult> results;
+  EXPECT_TRUE(head->Step(slices, &results).ok());
+  std::vector<Rows> hidden;
+  for (const StepResult& result : results) {
+    EXPECT_TRUE(result.status.ok()) << result.status.message();
+    hidden.emplace_back(result.hidden.begin(), result.hidden.end());
+  }
+  return hidden;
+}
+
+TEST_P(ShardChainTest, SlicesInAnyOrderKeepTheirOwnHiddenRows) {
+  LoadPlan plan = GetParam().plan;
+  plan.layers = {0, Layers() / 2};
+  const std::unique_ptr<ShardEngine> alone = std::move(GetParam().load(plan, GoOn).value());
+  const std::unique_ptr<ShardEngine> together = std::move(GetParam().load(plan, GoOn).value());
+  for (SequenceId sequence = 0; sequence < 4; ++sequence) {
+    ASSERT_TRUE(alone->Open(sequence).ok());
+    ASSERT_TRUE(together->Open(sequence).ok());
+  }
+  struct Case {
+    std::vector<SequenceId> order;
+    std::vector<std::uint32_t> rows;
+  };
+  const Case cases[] = {{{0, 1, 2, 3}, {1, 1, 1, 1}},
+                        {{0, 2, 1}, {1, 1, 1}},
+                        {{3, 1, 2, 0}, {1, 1, 1, 1}},
+                        {{2, 0}, {1, 1}},
+                        {{1, 0, 2}, {3, 1, 2}},
+                        {{0, 1}, {1, 4}},
+                        {{3, 0, 1}, {2, 2, 5}},
+                        {{2, 3, 0, 1}, {1, 7, 1, 3}},
+                        {{1, 3}, {2, 1}}};
+  int compared = 0;
+  for (const Case& one : cases) {
+    const std::vector<Rows> got = HeadRows(together.get(), one.order, one.rows);
+    for (std::size_t i = 0; i < one.order.size(); ++i) {
+      const Rows expected = HeadRows(alone.get(), {one.order[i]}, {one.rows[i]})[0];
+      EXPECT_TRUE(SameBits(got[i], expected)) << "case " << &one - cases << ", slice " << i;
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, 27);
+}
+
 INSTANTIATE_TEST_SUITE_P(Engines, ShardChainTest, testing::ValuesIn(EnginesUnderTest()),
                          [](const auto& engine) { return engine.param.name; });
 

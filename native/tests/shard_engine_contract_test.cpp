@@ -137,6 +137,56 @@ TEST_P(ShardEngineContract, BatchesOfManySessionsEqualEachAlone) {
   EXPECT_NE(alone[0][0], alone[1][0]);  // control: different sessions do differ
 }
 
+TEST_P(ShardEngineContract, SessionsThatEndBetweenOthersLeaveTheseAsTheyWere) {
+  constexpr std::size_t kSteps = 12;
+  std::vector<std::vector<Logits>> alone;
+  for (const Tokens& prompt : kPrompts) {
+    alone.push_back(Generate(0, prompt, kSteps));
+    engine_->Close(0);
+  }
+  struct Live {
+    SequenceId sequence;
+    std::size_t prompt;
+    std::size_t step;  // of `alone`, that comes next
+  };
+  std::vector<Live> live;
+  int compared = 0;
+  const auto open = [&](SequenceId sequence, std::size_t prompt) {
+    ASSERT_TRUE(engine_->Open(sequence).ok());
+    EXPECT_EQ(Step({{sequence, kPrompts[prompt]}})[0], alone[prompt][0]);
+    live.push_back({sequence, prompt, 1});
+  };
+  const auto close = [&](SequenceId sequence) {
+    engine_->Close(sequence);
+    std::erase_if(live, [sequence](const Live& one) { return one.sequence == sequence; });
+  };
+  const auto step = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      std::vector<Rows> rows;
+      for (const Live& one : live) rows.push_back({one.sequence, {ArgMax(alone[one.prompt][one.step - 1])}});
+      const std::vector<Logits> got = Step(rows);
+      for (std::size_t j = 0; j < live.size(); ++j, ++compared) {
+        EXPECT_EQ(got[j], alone[live[j].prompt][live[j].step++]) << "sequence " << live[j].sequence;
+      }
+    }
+  };
+  for (const SequenceId sequence : {0, 1, 2, 3}) open(sequence, static_cast<std::size_t>(sequence) % 3);
+  step(2);
+  close(1);
+  step(3);
+  close(0);
+  step(2);
+  open(1, 1);
+  step(2);
+  close(2);
+  open(0, 2);
+  open(2, 0);
+  step(2);
+  EXPECT_EQ(compared, 4 * 2 + 3 * 3 + 2 * 2 + 3 * 2 + 4 * 2);
+  EXPECT_TRUE(engine_->Rewind(3, kPrompts[0].size()).ok());
+  EXPECT_EQ(Step({{3, {ArgMax(alone[0][0])}}})[0], alone[0][1]);
+}
+
 TEST_P(ShardEngineContract, RewindGivesTheSameAgain) {
   const std::vector<Logits> first = Generate(0, kPrompts[0], 6);
   ASSERT_TRUE(engine_->Rewind(0, kPrompts[0].size()).ok());

@@ -313,5 +313,119 @@ TEST(StageMachineTest, DecodeRowsShareAStep) {
   EXPECT_EQ(counters.steps, 1u + 3u);  // three prompts together, then three rows a step
 }
 
+constexpr std::uint32_t kPiece = PromptBudget::kRowsMin;  // before anything was measured
+constexpr std::uint32_t kPieces = 128 / kPiece;
+
+// The terms of a longer prompt.
+v1::SessionSpec LongSpec(const ShardFacts& facts, std::uint32_t stage, std::uint32_t n_stages, char name) {
+  v1::SessionSpec spec = SpecFor(facts, stage, n_stages, name);
+  spec.set_prompt_tokens(128);
+  return spec;
+}
+
+// Rows of the steps that are there to run, one after the other.
+std::vector<std::uint32_t> StepRows(TestStage* stage, TimePoint now, char name) {
+  std::vector<std::uint32_t> rows;
+  while (stage->machine.HasReady()) {
+    std::vector<StepItem> items = stage->machine.TakeStep(now);
+    for (StepItem& item : items) {
+      if (item.rows.frame.session() == SessionBytes(name)) rows.push_back(item.rows.frame.rows());
+    }
+    stage->Compute(&items);
+    stage->machine.CommitStep(std::move(items), now);
+  }
+  return rows;
+}
+
+TEST(StageMachineTest, APromptIsComputedInPiecesWhileSomebodyDecodesAndAcknowledgedWhole) {
+  TestStage head({0, 4});
+  ASSERT_TRUE(head.machine.Open(SpecFor(head.engine->facts(), 0, 2, 'a'), At(0)).ok());
+  ASSERT_TRUE(head.machine.Open(LongSpec(head.engine->facts(), 0, 2, 'b'), At(0)).ok());
+  ASSERT_TRUE(head.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'a'), At(1)).ok());
+  head.Run(At(1));
+  (void)head.TakeFrames();
+  (void)head.TakeEdgeMessages(v1::EdgeMessage::kAck);
+  ASSERT_TRUE(head.machine.Receive(kBridge, Chunk(0, 0, 128, true, 'b'), At(2)).ok());
+  // The seam's window holds two frames.
+  EXPECT_EQ(StepRows(&head, At(2), 'b'), (std::vector<std::uint32_t>(2, kPiece)));
+  EXPECT_TRUE(head.TakeEdgeMessages(v1::EdgeMessage::kAck).empty());
+  std::vector<v1::Frame> frames = head.TakeFrames();
+  for (std::uint64_t seq = 0; seq + 2 < kPieces; ++seq) {
+    ASSERT_TRUE(head.machine.Receive(kBridge, AckOn({0, 1}, seq, 'b'), At(3)).ok());
+    EXPECT_EQ(StepRows(&head, At(3), 'b'), (std::vector<std::uint32_t>(1, kPiece)));
+  }
+  for (v1::Frame& frame : head.TakeFrames()) frames.push_back(std::move(frame));
+  ASSERT_EQ(frames.size(), kPieces);
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    EXPECT_EQ(frames[i].seq(), i);
+    EXPECT_EQ(frames[i].position(), kPiece * i);
+    EXPECT_EQ(frames[i].prompt_end(), i + 1 == kPieces);
+    EXPECT_EQ(frames[i].logits_rows_size(), i + 1 == kPieces ? 1 : 0);
+  }
+  EXPECT_EQ(head.TakeEdgeMessages(v1::EdgeMessage::kAck).size(), 1u);
+  EXPECT_EQ(head.TakeFailure(), "");
+}
+
+TEST(StageMachineTest, PiecesGiveTheSameTokensAsTheWholeChunk) {
+  std::vector<std::vector<std::uint32_t>> tokens;
+  for (const bool in_company : {false, true}) {
+    TestStage stage({0, 8});
+    ASSERT_TRUE(stage.machine.Open(SpecFor(stage.engine->facts(), 0, 1, 'a'), At(0)).ok());
+    ASSERT_TRUE(stage.machine.Open(LongSpec(stage.engine->facts(), 0, 1, 'b'), At(0)).ok());
+    if (in_company) {
+      ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'a'), At(1)).ok());
+    }
+    stage.Run(At(1));
+    (void)stage.TakeEdgeMessages(v1::EdgeMessage::kToken);
+    (void)stage.TakeEdgeMessages(v1::EdgeMessage::kPrefill);
+    ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 128, true, 'b'), At(2)).ok());
+    stage.Run(At(2));
+    tokens.emplace_back();
+    for (const v1::EdgeMessage& message : stage.TakeEdgeMessages(v1::EdgeMessage::kToken)) {
+      tokens.back().push_back(message.token().token_id());
+    }
+    EXPECT_EQ(stage.TakeEdgeMessages(v1::EdgeMessage::kPrefill).size(), in_company ? kPieces : 1u);
+  }
+  ASSERT_EQ(tokens[0].size(), 4u);
+  EXPECT_EQ(tokens[0], tokens[1]);
+}
+
+TEST(StageMachineTest, APromptIsNotCutForOneWhoIsDoneOrSilentNorOnceItIsLate) {
+  TestStage stage({0, 8});
+  v1::SessionSpec brief = SpecFor(stage.engine->facts(), 0, 1, 'a');
+  brief.set_max_tokens(1);
+  ASSERT_TRUE(stage.machine.Open(brief, At(0)).ok());
+  ASSERT_TRUE(stage.machine.Open(LongSpec(stage.engine->facts(), 0, 1, 'b'), At(0)).ok());
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'a'), At(1)).ok());
+  stage.Run(At(1));
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 64, false, 'b'), At(2)).ok());
+  EXPECT_EQ(StepRows(&stage, At(2), 'b'), (std::vector<std::uint32_t>{64}));
+
+  ASSERT_TRUE(stage.machine.Open(SpecFor(stage.engine->facts(), 0, 1, 'c'), At(3)).ok());
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'c'), At(3)).ok());
+  stage.Run(At(3));
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(1, 64, 32, false, 'b'), At(4)).ok());
+  // Half of its step's second has passed.
+  EXPECT_EQ(StepRows(&stage, At(505), 'b'), (std::vector<std::uint32_t>{32}));
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(2, 96, 32, true, 'b'), At(6000)).ok());
+  EXPECT_EQ(StepRows(&stage, At(6000), 'b').front(), 32u);
+}
+
+TEST(StageMachineTest, AwaitsTheRowsOfThoseWhoDecodeElsewhere) {
+  TestStage head({0, 4});
+  EXPECT_FALSE(head.machine.AwaitsRows());
+  ASSERT_TRUE(head.machine.Open(SpecFor(head.engine->facts(), 0, 2), At(0)).ok());
+  EXPECT_FALSE(head.machine.AwaitsRows());
+  ASSERT_TRUE(head.machine.Receive(kBridge, Chunk(0, 0, 8, true), At(1)).ok());
+  head.Run(At(1));
+  EXPECT_TRUE(head.machine.AwaitsRows());
+  ASSERT_TRUE(head.machine.Receive(kBridge, RingToken(0, 8, 2), At(2)).ok());
+  EXPECT_FALSE(head.machine.AwaitsRows());
+  head.Run(At(2));
+  EXPECT_TRUE(head.machine.AwaitsRows());
+  (void)head.machine.Close(ToSessionId(SessionBytes('s')), 1, At(3));
+  EXPECT_FALSE(head.machine.AwaitsRows());
+}
+
 }  // namespace
 }  // namespace meshnet

@@ -19,6 +19,7 @@ class HeldTurn : public ComputeTurn {
     changed_.notify_all();
     return changed_.wait_until(lock, deadline, [this] { return is_given_; });
   }
+  bool has_waited() const override { return false; }
   void End() override {}
 
   void Give() {

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from meshnet.constants import TOKEN_ACK_WINDOW
 from meshnet.frame import PrefillProgress, TokenEvent
 from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2, worker_pb2
@@ -31,6 +32,8 @@ MODELS = Path(__file__).resolve().parents[2] / "build/models"
 LOAD_TIMEOUT_S = 60.0
 EVENT_TIMEOUT_S = 120.0
 CONTEXT_LENGTH = 512
+# As the Gateway does: one acknowledgement for a quarter of the window.
+ACK_EVERY = TOKEN_ACK_WINDOW // 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +219,7 @@ class LlamaRoute:
                 idle_ms=60_000,
                 **own,
             )
-            gateways[given.key] = await self._native.open_direct(given)
+            gateways[given.key] = await self._native.open_direct(given, ack_every=ACK_EVERY)
         return gateways
 
 

@@ -114,6 +114,8 @@ class BridgedRoute:
         Raises:
             TimeoutError: none came in time.
         """
+        if not self.to_gateway.empty():
+            return self.to_gateway.get_nowait()
         async with asyncio.timeout(timeout_s):
             return await self.to_gateway.get()
 

@@ -36,11 +36,15 @@ class Answer:
 class PlainGateway:
     """Drives one session; one at a time on a route."""
 
-    def __init__(self, route: BridgedRoute, terms: RouteTerms, *, acknowledges: bool = True) -> None:
+    def __init__(
+        self, route: BridgedRoute, terms: RouteTerms, *, acknowledges: bool = True, ack_every: int = 1
+    ) -> None:
+        """Acknowledge every so many tokens, and the last."""
         self.answer = Answer()
         self._route = route
         self._terms = terms
         self._acknowledges = acknowledges
+        self._ack_every = ack_every
         self._to_head = SendingEdge(Window(terms.window_frames, WINDOW_BYTES))
         self._tail = len(route.workers) - 1
         self._chunks = self._prompt_chunks()
@@ -106,7 +110,8 @@ class PlainGateway:
             case TokenEvent():
                 if self._receiver.receive(message.body) is not None:
                     self.answer.tokens.append(message.body)
-                if self._acknowledges:
+                is_due = self.is_finished or len(self.answer.tokens) % self._ack_every == 0
+                if self._acknowledges and is_due:
                     await self.acknowledge()
 
     async def acknowledge(self) -> None:

@@ -33,14 +33,14 @@ class NativeRoute:
     route: BridgedRoute
     programs: list[WorkerProgram]
 
-    async def open_direct(self, terms: RouteTerms, dialler: Dialler = min) -> PlainGateway:
+    async def open_direct(self, terms: RouteTerms, dialler: Dialler = min, *, ack_every: int = 1) -> PlainGateway:
         """Open on every stage with direct edges between workers; `dialler` picks the end of each that dials."""
         for stage in range(len(self.programs)):
             spec = self.direct_spec(terms, stage, dialler)
             request = worker_pb2.OpenSessionRequest(spec=spec)
             reply = await self.route.workers[stage].stub.OpenSession(request, timeout=CALL_TIMEOUT_S)
             assert reply.accepted, (reply.code, reply.message)
-        return PlainGateway(self.route, terms)
+        return PlainGateway(self.route, terms, ack_every=ack_every)
 
     def direct_spec(self, terms: RouteTerms, stage: int, dialler: Dialler = min) -> session_pb2.SessionSpec:
         """The spec of one stage whose edges to other workers are direct."""
