@@ -169,6 +169,40 @@ TEST_P(FairnessTest, ProcessesComputeOneAtATimeAndEquallyOften) {
 
 INSTANTIATE_TEST_SUITE_P(Processes, FairnessTest, testing::Values(2, 3));
 
+TEST_F(MachineTurnTest, ProcessesThatAlwaysWantTheTurnHaveItInRotation) {
+  constexpr int kProcesses = 3;
+  constexpr int kTurns = 300;
+  Shared<std::array<std::atomic<int>, kTurns>> order;
+  Shared<std::atomic<int>> taken;
+  std::vector<pid_t> started;
+  for (int process = 0; process < kProcesses; ++process) {
+    started.push_back(children_.Start([&, process] {
+      const auto own = Open();
+      for (;;) {
+        if (!own->Begin(InMilliseconds(20'000))) _exit(1);
+        const int number = (*taken)++;
+        if (number >= kTurns) break;
+        (*order)[static_cast<std::size_t>(number)] = process;
+        // Whoever is slow to ask again would miss a turn: all others are waiting before it is given back.
+        if (!Until([&] { return own->Look().place_taken && own->Look().queued == kProcesses - 2; })) _exit(2);
+        own->End();
+      }
+      own->End();
+    }));
+  }
+  for (const pid_t process : started) EXPECT_TRUE(children_.Wait(process));
+  std::array<int, kProcesses> turns{};
+  for (int number = 0; number < kTurns; ++number) {
+    const int process = (*order)[static_cast<std::size_t>(number)];
+    ++turns[static_cast<std::size_t>(process)];
+    if (number >= kProcesses) {
+      EXPECT_EQ(process, (*order)[static_cast<std::size_t>(number - kProcesses)]);
+    }
+  }
+  for (const int count : turns) EXPECT_EQ(count, kTurns / kProcesses);
+  std::printf("%d turns of %d processes: %d, %d and %d\n", kTurns, kProcesses, turns[0], turns[1], turns[2]);
+}
+
 TEST_F(MachineTurnTest, WaitersComeInTheOrderInWhichTheyCame) {
   const auto turn = Open();
   ASSERT_TRUE(turn->Begin(InMilliseconds(1000)));
