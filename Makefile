@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model parity bench-split bench-steps bench-batch asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model parity bench-split bench-steps bench-batch bench-turn asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -37,6 +37,9 @@ bench-steps: native model ## say where the time of a decode step goes; one JSON 
 bench-batch: native model ## measure many streams at once against llama-server; one JSON line at the end, status 3 where it is too noisy
 	@$(VENV) native/tools/build.py peers --target llama-server
 	@$(VENV) -m tests.bench.batch $(ARGS)
+
+bench-turn: native model ## measure the compute turn beside a third worker and foreign programs; one JSON line at the end, status 3 where it is too noisy
+	@$(VENV) -m tests.bench.turn $(ARGS)
 
 asan: bootstrap ## build our own sources with sanitizers and run their native tests
 	@$(VENV) native/tools/build.py cpu-asan

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ EVENT_TIMEOUT_S = 120.0
 CONTEXT_LENGTH = 512
 # As the Gateway does: one acknowledgement for a quarter of the window.
 ACK_EVERY = TOKEN_ACK_WINDOW // 4
+_ASK_AGAIN_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Arm:
         sessions: that a worker serves at once.
         traced: its workers may be asked when what happened.
         profile: with the engine's parts, which costs speed.
+        cores: each stage's worker runs on this one alone; none: where the kernel likes.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Arm:
     sessions: int = 4
     traced: bool = False
     profile: bool = False
+    cores: tuple[int, ...] = ()
 
 
 class LlamaRoute:
@@ -99,6 +103,11 @@ class LlamaRoute:
         self._loaded = loaded
         self._captures = captures
         self._generations = 0
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Of its workers, head first."""
+        return [program.process.pid for program in self._native.programs]
 
     async def prompt_tokens_per_s(self, rows: int) -> float:
         """Rate of one prompt of so many rows, one chunk, from its sending until the tail has computed it.
@@ -146,6 +155,16 @@ class LlamaRoute:
             )
             for program, loaded in zip(self._native.programs, self._loaded, strict=True)
         ]
+
+    async def until_computing(self) -> None:
+        """Come back once the head is inside a step.
+
+        Raises:
+            TimeoutError: it does not begin.
+        """
+        async with asyncio.timeout(EVENT_TIMEOUT_S):
+            while not (await self._native.route.workers[0].status()).computing:  # noqa: ASYNC110 - each turn is a call
+                await asyncio.sleep(_ASK_AGAIN_S)
 
     async def tokens_per_s(self, tokens: int, *, sessions: int = 1) -> float:
         """Rate of all sessions together while they generate `tokens` each at the same time.
@@ -233,6 +252,8 @@ async def llama_route(folder: Path, arm: Arm, model: BenchModel = DEMO) -> Async
             path = folder / f"{arm.name}-{stage}.sock"
             own = ("--link-listen", "127.0.0.1:0", *(("--allow-probe",) if arm.traced else ()))
             programs.append(await stack.enter_async_context(running_program(WORKER, path, *own)))
+            if arm.cores:
+                _keep_on(programs[-1].process.pid, arm.cores[stage])
         route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))
         loaded = []
         for worker, (begin, end) in zip(route.workers, pairwise(bounds), strict=True):
@@ -242,6 +263,12 @@ async def llama_route(folder: Path, arm: Arm, model: BenchModel = DEMO) -> Async
             route.contracts.append(progress[-1].contract)
         captures = await stack.enter_async_context(captured_steps(route.workers)) if arm.traced else []
         yield LlamaRoute(arm, model, NativeRoute(route, programs), loaded, captures)
+
+
+def _keep_on(pid: int, core: int) -> None:
+    """Bind a worker that has loaded nothing yet: the threads that it starts from now on inherit it."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(task.name), {core})
 
 
 def _load_request(arm: Arm, model: Path, layer_begin: int, layer_end: int) -> worker_pb2.LoadRequest:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -22,6 +23,7 @@ _ASK_AGAIN_S: Final = 0.05
 _LOOK_S: Final = 0.5
 _SAID_BYTES_MAX: Final = 2_000
 _LOWEST_PRIORITY: Final = 19
+_SPIN: Final = [sys.executable, "-c", "while True: pass"]
 _TASKS: Final = Path("/proc/self/task")
 
 _launcher: Final = ThreadPoolExecutor(1, thread_name_prefix="launcher")
@@ -82,6 +84,17 @@ async def running_server(command: list[str], port: int) -> AsyncIterator[subproc
     finally:
         process.kill()
         process.wait()
+
+
+@contextlib.asynccontextmanager
+async def spinning_programs(count: int) -> AsyncIterator[None]:
+    """So many programs that do nothing but keep a core busy each, at normal priority, while the body lasts."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            process = await asyncio.get_running_loop().run_in_executor(_launcher, _start, _SPIN)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        yield
 
 
 def _start(command: list[str]) -> subprocess.Popen[bytes]:

@@ -1,113 +1,179 @@
-"""What the machine's compute turn is worth on the demo model: the same loads with it and without, interleaved.
+"""What the machine's compute turn is worth while somebody else computes. `make bench-turn`.
 
-    python -m tests.bench.turn [--rounds N] [--tokens N] [--load NAME ...]
+    python -m tests.bench.turn [--rounds N] [--situation NAME ...]
 
-Loads: one and four sessions on a route of two workers, and two workers with the whole model that serve one session
-each, always two threads a worker. The last line is one JSON object with the rates of every round, and with quantiles
-of the gaps between a session's tokens: on a busy machine the tenth percentile is what the least disturbed steps took.
-Ends after its time even where rounds are missing, and says how many there were.
+One stream of the demo's model through one worker and through two stages, two threads each: alone, beside a third worker
+with a stream of its own or with prompts, and beside foreign programs that keep one core or all cores busy. Each with
+the compute turn, without it, and with split cores (a thread a worker, each worker on one core). What plays the
+Gateway's part has normal priority, like an agent. Then a worker that is killed or stopped inside a step while others
+wait for its turn. `control` is the unsplit worker against its twin. The last line is one JSON object; exit status 3
+where nothing can be concluded.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import contextlib
 import json
+import os
 import tempfile
-import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Final
 
-from tests.bench.llama_routes import DEMO, Arm, LlamaRoute, llama_route
-from tests.bench.pairs import ROUNDS_MIN, Rounds, rounded
+from tests.bench.llama_routes import DEMO
+from tests.bench.pairs import ROUNDS_MIN, is_outside_band
+from tests.bench.plot import plot_ratios
+from tests.bench.programs import in_own_thread
+from tests.bench.progress import BenchProgress, bench_progress
+from tests.bench.turn_crash import SIGNALS, TRIAL_S, TRIALS, control_waits, waits_ms
+from tests.bench.turn_crash import report as crash_report
+from tests.bench.turn_situations import (
+    ALONE,
+    CONTROL,
+    NO_TURN,
+    SITUATIONS,
+    SPLIT,
+    SPLIT_CORES,
+    THIRD,
+    TURN,
+    UNSPLIT,
+    WAYS,
+    Found,
+    turn_bench,
+)
 
-CUT: Final = (15,)
-WARM_UP_TOKENS: Final = 8
-BUDGET_S: Final = 300.0
-WITH: Final = "with_turn"
-WITHOUT: Final = "without_turn"
+EXIT_INCONCLUSIVE: Final = 3
+ROUNDS_FEWEST: Final = 2
+BUDGET_S: Final = 360.0
+LOADING_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """What is served: routes of these cuts at once, each with so many sessions."""
+class Result:
+    """Everything that was measured.
 
-    name: str
-    cuts: tuple[int, ...]
-    routes: int
-    sessions: int
+    Attributes:
+        found: by situation; `alone` is always among them.
+        waits: until somebody computes again, by what became of the turn's holder; milliseconds.
+    """
+
+    found: dict[str, Found]
+    waits: dict[str, list[float]]
+
+    @property
+    def control(self) -> float:
+        """How equal two equal workers were."""
+        return _ratio(self.found[ALONE].of(TURN, CONTROL), self.found[ALONE].of(TURN, UNSPLIT))
+
+    @property
+    def inconclusive(self) -> str:
+        """Why nothing can be concluded; empty where something can."""
+        if is_outside_band(self.control):
+            return "too noisy"
+        if min(one.rates.count for one in self.found.values()) < ROUNDS_MIN:
+            return f"fewer than {ROUNDS_MIN} rounds"
+        return "" if control_waits(self.waits) else "a holder that was left alone was not waited for"
+
+    def report(self) -> dict[str, object]:
+        """The JSON object of the last line."""
+        situations = {name: self._situation(one) for name, one in self.found.items()}
+        return {
+            "control": round(self.control, 4),
+            "inconclusive": self.inconclusive,
+            "rounds": self.found[ALONE].rates.count,
+            **situations,
+            "crash": crash_report(self.waits),
+        }
+
+    def plot(self) -> list[str]:
+        """The turn against the other ways, round by round, for a person."""
+        series = {"control": _ratios(self.found[ALONE].of(TURN, CONTROL), self.found[ALONE].of(TURN, UNSPLIT))}
+        for name, one in self.found.items():
+            for stream in (SPLIT, THIRD if one.situation.is_shared else UNSPLIT):
+                for way in (NO_TURN, SPLIT_CORES):
+                    ratios = _ratios(one.of(TURN, stream), one.of(way, stream))
+                    series[f"{name} {stream} {TURN} / {way}"] = ratios
+        return plot_ratios(series)
+
+    def _situation(self, one: Found) -> dict[str, object]:
+        own = {way: one.way(way) for way in WAYS}
+        for way in WAYS:
+            if not one.situation.prompt_rows:
+                own[way] |= self._beside_third(one, way) if one.situation.third else self._beside_hogs(one, way)
+        return dict(own)
+
+    def _beside_third(self, one: Found, way: str) -> dict[str, object]:
+        """Against the machine to themselves, and against what a perfect turn would give.
+
+        In rotation each stage of the split route lets the third compute once: two of its tokens for one of the route's.
+        """
+        alone = self.found[ALONE]
+        undisturbed = zip(alone.of(TURN, SPLIT), alone.of(TURN, UNSPLIT), strict=True)
+        rotation = [1 / (1 / split + 2 / third) for split, third in undisturbed]
+        split, third = one.of(way, SPLIT), one.of(way, THIRD)
+        parts = (_ratio(split, alone.of(TURN, SPLIT)), _ratio(third, alone.of(TURN, UNSPLIT)))
+        return {
+            "of_undisturbed": {SPLIT: round(parts[0], 4), THIRD: round(parts[1], 4), "total": round(sum(parts), 4)},
+            "of_rotation": {
+                SPLIT: round(_ratio(split, rotation), 4),
+                THIRD: round(_ratio(third, [2 * rate for rate in rotation]), 4),
+            },
+            # Steps of who has more, by those of who has fewer: a token of the route is two steps.
+            "steps_max_vs_min": round(median(max(2 * ratio, 1 / (2 * ratio)) for ratio in _ratios(split, third)), 4),
+        }
+
+    def _beside_hogs(self, one: Found, way: str) -> dict[str, object]:
+        fair = one.situation.fair_share(len(os.sched_getaffinity(0)))
+        parts = {stream: _ratio(one.of(way, stream), self.found[ALONE].of(TURN, stream)) for stream in (UNSPLIT, SPLIT)}
+        return {
+            "of_undisturbed": {stream: round(part, 4) for stream, part in parts.items()},
+            "of_fair_share": {stream: round(part / fair, 4) for stream, part in parts.items()},
+            "split_vs_unsplit": round(_ratio(one.of(way, SPLIT), one.of(way, UNSPLIT)), 4),
+        }
 
 
-LOADS: Final = (
-    Load("split_1_session", CUT, 1, 1),
-    Load("split_4_sessions", CUT, 1, 4),
-    Load("two_whole_models", (), 2, 1),
-)
+def _ratios(own: list[float], other: list[float]) -> list[float]:
+    return [one / against for one, against in zip(own, other, strict=True)]
 
 
-async def rate(routes: list[LlamaRoute], tokens: int, sessions: int) -> float:
-    """Tokens per second of all routes together."""
-    return sum(await asyncio.gather(*(route.tokens_per_s(tokens, sessions=sessions) for route in routes)))
+def _ratio(own: list[float], other: list[float]) -> float:
+    return median(_ratios(own, other))
 
 
-async def measure(folder: Path, load: Load, rounds_wanted: int, tokens: int) -> dict[str, object]:
-    """Run rounds of one load until there are enough or the time is over, and report them."""
-    rounds = Rounds((WITH, WITHOUT))
-    paths = {WITH: str(folder / "compute.turn"), WITHOUT: ""}
-    deadline_s = time.monotonic() + BUDGET_S / len(LOADS)
-    async with contextlib.AsyncExitStack() as stack:
-        served: dict[str, list[LlamaRoute]] = {}
-        for name, turn_path in paths.items():
-            arms = [Arm(f"{load.name}-{name}-{number}", load.cuts, turn_path) for number in range(load.routes)]
-            served[name] = [await stack.enter_async_context(llama_route(folder, arm)) for arm in arms]
-            await rate(served[name], WARM_UP_TOKENS, load.sessions)
-            for route in served[name]:
-                route.gaps_ms.clear()
-        for number in range(rounds_wanted):
-            for name in rounds.order(number):
-                rounds.add(name, await rate(served[name], tokens, load.sessions))
-            print(f"{load.name} {number + 1}: " + ", ".join(f"{name} {rounds.rates[name][-1]:.1f}" for name in paths))
-            if time.monotonic() > deadline_s:
-                break
-        gaps_ms = {name: [gap for route in served[name] for gap in route.gaps_ms] for name in paths}
-    return report(rounds, gaps_ms)
-
-
-def report(rounds: Rounds, gaps_ms: dict[str, list[float]]) -> dict[str, object]:
-    """Medians of one load, of pairs for the ratio; the best rates are those that the machine disturbed least."""
-    pairs = zip(rounds.rates[WITH], rounds.rates[WITHOUT], strict=True)
-    return {
-        "rounds": len(rounds.rates[WITH]),
-        "with_vs_without": round(median(one / other for one, other in pairs), 3),
-        "median_tokens_per_s": {name: round(median(rates), 2) for name, rates in rounds.rates.items()},
-        "token_gap_ms": {
-            name: {f"p{percent}": round(quantiles(gaps, n=100)[percent - 1], 1) for percent in (10, 50, 90)}
-            for name, gaps in gaps_ms.items()
-        },
-        "best_tokens_per_s": {name: round(max(rates), 2) for name, rates in rounds.rates.items()},
-        "tokens_per_s": {name: rounded(rates) for name, rates in rounds.rates.items()},
-    }
+async def measure(folder: Path, arguments: argparse.Namespace, progress: BenchProgress) -> Result:
+    """Everything, one after the other. `folder` holds sockets and the compute turn's name."""
+    wanted = [one for one in SITUATIONS if one.name in (ALONE, *arguments.situation) or not arguments.situation]
+    progress.more(LOADING_S + sum(one.round_s for one in wanted) * arguments.rounds + TRIALS * TRIAL_S * len(SIGNALS))
+    turn_path = str(folder / "compute.turn")
+    async with turn_bench(folder, turn_path, progress) as bench:
+        progress.advance(LOADING_S)
+        found = await bench.measure(wanted, arguments.rounds, BUDGET_S)
+        waits = await waits_ms(folder, turn_path, bench.routes[f"{TURN}.{SPLIT}"], progress)
+    return Result(found, waits)
 
 
 def main() -> int:
-    """Measure all loads and print."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=ROUNDS_MIN)
-    parser.add_argument("--tokens", type=int, default=48)
-    parser.add_argument("--load", action="append", choices=[load.name for load in LOADS], help="may be repeated")
+    parser.add_argument("--rounds", type=int, default=ROUNDS_MIN + 1)
+    names = [one.name for one in SITUATIONS]
+    parser.add_argument(
+        "--situation", action="append", default=[], choices=names, help=f"{ALONE} and this one; may be repeated"
+    )
     arguments = parser.parse_args()
+    if arguments.rounds < ROUNDS_FEWEST:
+        parser.error(f"medians need {ROUNDS_FEWEST} rounds at least")
     if not DEMO.path.exists():
-        raise SystemExit("bench: no model: run `make model`")
-    result = {}
-    with tempfile.TemporaryDirectory(prefix="meshnet-bench-") as folder:
-        for load in LOADS:
-            if load.name in (arguments.load or [load.name]):
-                result[load.name] = asyncio.run(measure(Path(folder), load, arguments.rounds, arguments.tokens))
-    print(json.dumps(result))
-    return 0
+        raise SystemExit("bench-turn: no model: run `make model`")
+    with tempfile.TemporaryDirectory(prefix="meshnet-bench-") as folder, bench_progress(0.0) as progress:
+        result = in_own_thread(partial(measure, Path(folder), arguments, progress))
+    print("\n".join(result.plot()))
+    if result.inconclusive:
+        print(f"bench-turn: {result.inconclusive}: neither pass nor fail")
+    print(json.dumps(result.report()))
+    return EXIT_INCONCLUSIVE if result.inconclusive else 0
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ from tests.bench.programs import (
     in_own_thread,
     output_of,
     running_server,
+    spinning_programs,
     yield_to_what_is_measured,
 )
 from tests.simulators.ports import free_port
@@ -78,3 +80,18 @@ async def test_a_server_that_ends_at_once_is_told() -> None:
     with pytest.raises(ProgramError, match="ended with status 4"):
         async with running_server([sys.executable, "-c", "raise SystemExit(4)"], free_port()):
             pytest.fail("it does not listen")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+async def test_spinning_programs_spin_and_end() -> None:
+
+    def running() -> set[str]:
+        return {pid for tasks in Path("/proc/self/task").iterdir() for pid in (tasks / "children").read_text().split()}
+
+    before = running()
+    async with spinning_programs(2):
+        assert len(running() - before) == 2
+
+    assert running() == before
+    async with spinning_programs(0):
+        assert running() == before
