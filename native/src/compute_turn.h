@@ -1,6 +1,6 @@
-// The right to compute on this machine. Two workers that compute at once on the same cores slow each other down far
-// more than twofold; a turn held for each step makes them alternate. This is the seam: NoTurn is for a worker alone,
-// MachineTurn for workers that share a machine.
+// The right to compute on this machine. A turn held for each step makes workers that share its cores alternate; what
+// that is worth is in docs/adr/0005-compute-turn.md. This is the seam: NoTurn is for a worker alone, MachineTurn for
+// workers that share a machine.
 #ifndef MESHNET_COMPUTE_TURN_H_
 #define MESHNET_COMPUTE_TURN_H_
 
