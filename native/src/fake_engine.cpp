@@ -99,7 +99,8 @@ FakeEngine::FakeEngine(const LoadPlan& plan, ShardFacts facts)
     : facts_(std::move(facts)),
       layers_(plan.layers),
       width_(plan.fake_width),
-      step_us_(plan.fake_step_us),
+      row_time_(std::uint64_t{plan.fake_step_us} * (plan.layers.layer_end - plan.layers.layer_begin)),
+      step_time_(plan.fake_step_fixed_us),
       sequences_(plan.max_sessions) {}
 
 bool FakeEngine::IsOpen(SequenceId sequence) const {
@@ -117,6 +118,7 @@ Status FakeEngine::Open(SequenceId sequence) {
 }
 
 Status FakeEngine::Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
+  const auto begin = std::chrono::steady_clock::now();
   results->assign(slices.size(), {});
   hidden_.clear();
   logits_.clear();
@@ -146,11 +148,8 @@ Status FakeEngine::Step(std::span<const StepSlice> slices, std::vector<StepResul
     hidden_at += hidden_size;
     logits_at += logits_size;
   }
-  if (step_us_ > 0) {
-    // This is the engine's computing time, not a wait for anybody.
-    const std::uint64_t layers = layers_.layer_end - layers_.layer_begin;
-    std::this_thread::sleep_for(std::chrono::microseconds(step_us_ * layers * rows_run));
-  }
+  // This is the engine's computing time, not a wait for anybody; what has really been computed is a part of it.
+  std::this_thread::sleep_until(begin + step_time_ + row_time_ * rows_run);
   return Status::Ok();
 }
 

@@ -4,6 +4,7 @@
 #ifndef MESHNET_FAKE_ENGINE_H_
 #define MESHNET_FAKE_ENGINE_H_
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -42,7 +43,8 @@ class FakeEngine : public ShardEngine {
   const ShardFacts facts_;
   const LayerSpan layers_;
   const std::uint32_t width_;
-  const std::uint32_t step_us_;
+  const std::chrono::microseconds row_time_;   // of one row, all owned layers
+  const std::chrono::microseconds step_time_;  // of a step, beside its rows'
   std::vector<Sequence> sequences_;
   std::vector<float> hidden_;  // of the last step, all slices in order
   std::vector<float> logits_;

@@ -65,6 +65,7 @@ LoadPlan ToPlan(const v1::LoadRequest& request) {
   plan.fake_layers = request.fake().n_layers();
   plan.fake_width = request.fake().width();
   plan.fake_step_us = request.fake().step_us();
+  plan.fake_step_fixed_us = request.fake().step_fixed_us();
   plan.profile = request.profile();
   return plan;
 }

@@ -38,12 +38,13 @@ struct LoadPlan {
   std::uint32_t threads = 0;
   std::uint32_t ubatch_rows = 0;
   bool flash_attention = false;
-  std::string artifact_digest;     // SHA-256, 32 bytes, computed by the agent
-  std::string gguf_path;           // LlamaEngine: first part of a split file
-  std::uint32_t fake_layers = 0;   // FakeEngine: layers of the whole "model"
-  std::uint32_t fake_width = 0;    // FakeEngine: elements a row
-  std::uint32_t fake_step_us = 0;  // FakeEngine: time of one row, a layer
-  bool profile = false;            // LlamaEngine: marks the parts of its steps
+  std::string artifact_digest;           // SHA-256, 32 bytes, computed by the agent
+  std::string gguf_path;                 // LlamaEngine: first part of a split file
+  std::uint32_t fake_layers = 0;         // FakeEngine: layers of the whole "model"
+  std::uint32_t fake_width = 0;          // FakeEngine: elements a row
+  std::uint32_t fake_step_us = 0;        // FakeEngine: time of one row, a layer
+  std::uint32_t fake_step_fixed_us = 0;  // FakeEngine: time of a step, beside its rows'
+  bool profile = false;                  // LlamaEngine: marks the parts of its steps
 };
 
 // Called while loading with a fraction of 0 to 1, by the loading thread. Returns false to give up.

@@ -51,8 +51,10 @@ async def _run_step(state: WorkerState, machine: StageMachine | None, step: Step
 def _step_seconds(state: WorkerState, machine: StageMachine, frame: Frame) -> float:
     if reaches(state.faults.stall_at_position, frame):
         return float("inf")
-    layers = machine.load.shard.layer_end - machine.load.shard.layer_begin
-    return machine.load.step_us * layers * frame.rows / 1_000_000 + state.faults.step_delay_ms / 1000
+    load = machine.load
+    layers = load.shard.layer_end - load.shard.layer_begin
+    step_us = load.step_fixed_us + load.step_us * layers * frame.rows
+    return step_us / 1_000_000 + state.faults.step_delay_ms / 1000
 
 
 async def _take_time(state: WorkerState, machine: StageMachine, ends_at_s: float) -> None:

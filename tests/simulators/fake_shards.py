@@ -19,10 +19,11 @@ KEY = SessionKey(bytes(range(16)), 1)
 
 
 def load_request(layer_begin: int, layer_end: int, *, width: int = WIDTH, **limits: int) -> worker_pb2.LoadRequest:
-    """A shard of the fake model; `limits` are fields of the request, and `step_us` of the engine."""
+    """A shard of the fake model; `limits` are fields of the request, `step_us` and `step_fixed_us` of the engine."""
+    times = {name: limits.pop(name, 0) for name in ("step_us", "step_fixed_us")}
     return worker_pb2.LoadRequest(
         engine=worker_pb2.ENGINE_KIND_FAKE,
-        fake=worker_pb2.FakeModel(n_layers=N_LAYERS, width=width, step_us=limits.pop("step_us", 0)),
+        fake=worker_pb2.FakeModel(n_layers=N_LAYERS, width=width, **times),
         layers=session_pb2.LayerRange(layer_begin=layer_begin, layer_end=layer_end),
         context_length=limits.pop("context_length", 4096),
         artifact_digest=b"a" * 32,

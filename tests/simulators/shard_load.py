@@ -23,10 +23,17 @@ DEFAULT_UBATCH_ROWS = 512
 
 @dataclass(frozen=True, slots=True)
 class ShardLoad:
-    """A loaded shard. `step_us` is the time of one row, per layer; `max_step_rows` a frame's rows at most."""
+    """A loaded shard.
+
+    Attributes:
+        step_us: time of one row, per layer.
+        step_fixed_us: time of a step beside its rows'.
+        max_step_rows: a frame's rows at most.
+    """
 
     shard: FakeShard
     step_us: int
+    step_fixed_us: int
     context_length: int
     kv_cells: int
     max_sessions: int
@@ -55,6 +62,7 @@ def plan_load(request: worker_pb2.LoadRequest) -> ShardLoad:
     return ShardLoad(
         shard=shard,
         step_us=request.fake.step_us,
+        step_fixed_us=request.fake.step_fixed_us,
         context_length=context_length,
         kv_cells=request.kv_cells or max_sessions * context_length,
         max_sessions=max_sessions,

@@ -19,14 +19,16 @@ ENGINE_KIND_FAKE: EngineKind
 ENGINE_KIND_LLAMA: EngineKind
 
 class FakeModel(_message.Message):
-    __slots__ = ("n_layers", "width", "step_us")
+    __slots__ = ("n_layers", "width", "step_us", "step_fixed_us")
     N_LAYERS_FIELD_NUMBER: _ClassVar[int]
     WIDTH_FIELD_NUMBER: _ClassVar[int]
     STEP_US_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIXED_US_FIELD_NUMBER: _ClassVar[int]
     n_layers: int
     width: int
     step_us: int
-    def __init__(self, n_layers: _Optional[int] = ..., width: _Optional[int] = ..., step_us: _Optional[int] = ...) -> None: ...
+    step_fixed_us: int
+    def __init__(self, n_layers: _Optional[int] = ..., width: _Optional[int] = ..., step_us: _Optional[int] = ..., step_fixed_us: _Optional[int] = ...) -> None: ...
 
 class LoadRequest(_message.Message):
     __slots__ = ("engine", "gguf_path", "fake", "layers", "context_length", "kv_cells", "max_sessions", "threads", "ubatch", "artifact_digest", "flash_attention", "turn_path", "profile")
