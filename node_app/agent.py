@@ -106,6 +106,7 @@ class Agent:
                 state=lambda: self.state,
                 emit=self._emit,
                 on_relay_news=self.plane.data.retry_now,
+                latency_ms=lambda: self.plane.data.latency_ms,
                 jitter=parts.jitter,
             )
         )

@@ -95,6 +95,15 @@ class DataLink:
         self._has_news = asyncio.Event()
         self._grace: asyncio.TimerHandle | None = None
         self._was_ready = False
+        self._socket: ClientConnection | None = None
+        self._least_trip_s: float | None = None
+
+    @property
+    def latency_ms(self) -> float | None:
+        """One way to the relay: half of the shortest round trip of a ping so far, as data makes others wait longer."""
+        if self._socket is not None and self._socket.latency > 0:
+            self._least_trip_s = min(self._socket.latency, self._least_trip_s or self._socket.latency)
+        return None if self._least_trip_s is None else 1000 * self._least_trip_s / 2
 
     @property
     def is_connected(self) -> bool:
@@ -167,6 +176,7 @@ class DataLink:
                 close_timeout=CLOSE_TIMEOUT_S,
                 compression=None,
             ) as socket:
+                self._socket, self._least_trip_s = socket, None
                 await race(self._read(socket, member), self._write(socket, member))
                 return "closed"
         except ProtocolError as error:
@@ -177,13 +187,14 @@ class DataLink:
             return f"the relay cannot be reached ({error})"
         finally:
             member.connection_lost()
-            self._member = None
+            self._member = self._socket = None
             self._on_lost()
 
     async def _read(self, socket: ClientConnection, member: RelayMember) -> None:
         async with asyncio.timeout(GREETING_TIMEOUT_S):
             while member.state is not MemberState.READY:
                 await self._receive(socket, member)
+        await socket.ping()  # the next one leaves after PING_INTERVAL_S
         while True:
             await self._receive(socket, member)
 

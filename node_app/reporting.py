@@ -46,12 +46,27 @@ class PeerListener:
     fingerprint: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class NodeLine:
+    """What others reach this node by.
+
+    Attributes:
+        carrier: that the volunteer allows.
+        latency_ms: one way to the relay; None: not measured yet.
+        upload_bytes_per_s: by the volunteer's word; 0: not said.
+    """
+
+    carrier: Carrier
+    latency_ms: float | None = None
+    upload_bytes_per_s: int = 0
+
+
 def build_report(
     state: AgentState,
     shard: ShardFacts | None,
     status: worker_pb2.StatusReply | None,
     peers: PeerListener,
-    carrier: Carrier,
+    line: NodeLine,
 ) -> control_pb2.NodeReport:
     """Return the report of this moment; shards are listed only while the worker serves."""
     is_serving = state.worker.phase is WorkerPhase.SERVING and shard is not None
@@ -61,9 +76,11 @@ def build_report(
         reason=state.worker.reason[:REASON_LENGTH_MAX],
         link_address=peers.address,
         link_fingerprint=peers.fingerprint,
-        carrier=carrier.value,
+        carrier=line.carrier.value,
         data_connected=state.is_data_connected,
         report_id=state.revision,
+        latency_ms=line.latency_ms,
+        upload_bytes_per_s=line.upload_bytes_per_s,
     )
 
 

@@ -30,6 +30,8 @@ CONTEXT_LENGTH_MIN = 16
 CONTEXT_LENGTH_MAX = 1 << 24
 SESSIONS_MAX = 4096
 DEFAULT_SESSIONS = 4
+UPLOAD_MBIT_MAX = 100_000
+BYTES_PER_S_OF_MBIT = 125_000
 ENVIRONMENT_PREFIX = "MESHNET_"
 
 
@@ -69,6 +71,7 @@ class NodeSettings:
         gguf_path: the model; the first part where it is split.
         layers: the shard to serve; None: the whole model.
         threads: running threads of the worker; None: from the hardware.
+        upload_bytes_per_s: that this machine's line takes in; 0: not said.
         link_listen: `host:port` for peers to dial; None: chosen from the carrier; empty: do not listen.
         context_length: positions per session; None: from the model and the memory.
         max_sessions: sessions served at once.
@@ -82,6 +85,7 @@ class NodeSettings:
     layers: LayerSpan | None
     threads: int | None
     carrier: Carrier
+    upload_bytes_per_s: int
     name: str
     state_dir: Path
     worker_path: Path | None
@@ -170,6 +174,7 @@ def _build_parser() -> OptionParser:
     parser.add_argument("--layers", metavar="B:E", help="layers to serve, e.g. 0:15 (default: all)")
     parser.add_argument("--threads", metavar="N", help="running threads (default: the cores this process may use)")
     parser.add_argument("--carrier", metavar="HOW", help="direct, relay or auto (default)")
+    parser.add_argument("--upload-mbit", metavar="N", help="what this line uploads, in Mbit/s (default: not said)")
     parser.add_argument("--name", metavar="N", help="name shown on the site (default: this machine's)")
     parser.add_argument("--state-dir", metavar="D", help="where the install key and the state are kept")
     parser.add_argument("--worker", metavar="PATH", help="worker program (default: the one built or installed)")
@@ -249,6 +254,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         layers=values.parsed("layers", parse_layers),
         threads=values.parsed("threads", number_parser(1, THREADS_MAX)),
         carrier=values.parsed("carrier", parse_carrier) or Carrier.AUTO,
+        upload_bytes_per_s=BYTES_PER_S_OF_MBIT * (values.parsed("upload_mbit", number_parser(1, UPLOAD_MBIT_MAX)) or 0),
         name=values.parsed("name", parse_name) or platform.node() or "node",
         state_dir=choose_state_dir(parsed.state_dir, environment),
         worker_path=values.path("worker"),

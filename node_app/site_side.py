@@ -28,7 +28,7 @@ from node_app.events import (
     ReportStored,
 )
 from node_app.link import ControlLink, LinkRefusedError, control_url
-from node_app.reporting import build_report
+from node_app.reporting import NodeLine, build_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,6 +59,7 @@ class SiteContext:
         state: returns the agent's state.
         emit: takes an event.
         on_relay_news: the site named its relay (again).
+        latency_ms: one way to the relay; None where not measured.
         jitter: uniform in [0, 1).
     """
 
@@ -70,6 +71,7 @@ class SiteContext:
     state: Callable[[], AgentState]
     emit: Callable[[Event], None]
     on_relay_news: Callable[[], None]
+    latency_ms: Callable[[], float | None]
     jitter: Callable[[], float]
 
 
@@ -140,8 +142,9 @@ class SiteSide:
     def build_report(self) -> control_pb2.NodeReport:
         """Return the report of this moment."""
         worker = self._context.worker
-        carrier = self._context.settings.carrier
-        return build_report(self._context.state(), worker.shard, worker.status, worker.peers, carrier)
+        settings = self._context.settings
+        line = NodeLine(settings.carrier, self._context.latency_ms(), settings.upload_bytes_per_s)
+        return build_report(self._context.state(), worker.shard, worker.status, worker.peers, line)
 
     def on_welcome(self, welcome: Welcomed) -> None:
         """The site took the node."""

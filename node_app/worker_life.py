@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshnet.errors import MeshnetError, WorkerError
+from meshnet.generation.chunking import measured_rows
 from meshnet.v1 import session_pb2, worker_pb2
 from node_app.artifacts.digest_cache import changed
 from node_app.blocking import run_blocking
@@ -19,7 +20,7 @@ from node_app.refusal import WORKER_LOST
 from node_app.reporting import PeerListener, ShardFacts
 from node_app.runtime_directory import compute_turn_path
 from node_app.worker.limits import ShardNeed, Wishes, WorkerLimits, plan_limits
-from node_app.worker.measure import PREFILL_ROWS, ShardShape, measure_shard
+from node_app.worker.measure import ShardShape, measure_shard
 from node_app.worker.restart import EndCause, WorkerEnd
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class WorkerLife:
 
     def _shape(self, limits: WorkerLimits) -> ShardShape:
         layers = self._model.layers
-        chunk_rows = min(PREFILL_ROWS, limits.ubatch_rows, limits.context_length)
+        chunk_rows = measured_rows(limits.ubatch_rows, limits.context_length)
         return ShardShape(layers.layer_end - layers.layer_begin, self._model.tail_share, chunk_rows)
 
     async def serve(self, plane: SessionPlane, on_status: Callable[[], None]) -> WorkerEnd:

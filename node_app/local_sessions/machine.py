@@ -51,7 +51,8 @@ class LocalMachine:
 
     def __init__(self, terms: LocalTerms, context_length: int, now_s: float) -> None:
         self._terms = terms
-        self._feed = PromptFeed(terms.key, terms.request.prompt_tokens, round(terms.step_s * 1000))
+        budget_ms = round(terms.step_s * 1000)
+        self._feed = PromptFeed(terms.key, terms.request.prompt_tokens, terms.chunking, budget_ms)
         self._tokens = TokenBook(token_terms(terms.request, context_length), terms.deadlines.ack_delay_s)
         self._prefill_done = 0
         self._events: list[RouteEvent] = []

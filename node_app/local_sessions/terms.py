@@ -10,8 +10,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, TOKEN_ACK_WINDOW
+from meshnet.generation.chunking import (
+    Chunking,
+    Pipeline,
+    SeamLink,
+    StageTime,
+    choose_chunking,
+    measured_rows,
+    split_step_ms,
+)
 from meshnet.generation.deadlines import GenerationDeadlines
-from meshnet.generation.prompt_feed import CHUNK_ROWS, PREFILL_WINDOW_FRAMES
 from meshnet.generation.sampling_message import sampling_message
 from meshnet.v1 import session_pb2
 
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
     from meshnet.ids import SessionKey
     from meshnet.openai.specification import SamplingSpec
 
-# What one session's packets may hold on their way to the worker: three chunks of token ids, acks and keepalives.
+# What one session's packets may hold on their way to the worker: chunks of token ids, acks and keepalives.
 QUEUE_BYTES: Final = 64 * 1024
 # The only stage.
 STAGE: Final = 0
@@ -41,24 +49,29 @@ class LocalRequest:
     end_tokens: tuple[int, ...]
     vocabulary_size: int
 
-    @property
-    def chunk_rows(self) -> int:
-        """Rows of its largest prompt chunk."""
-        return min(CHUNK_ROWS, len(self.prompt_tokens))
-
 
 @dataclass(frozen=True, slots=True)
 class LocalShard:
     """The whole model as the worker has loaded it, and its measured times.
 
     Attributes:
-        decode_ms: one row through everything.
+        decode_ms: one row through everything,
+        tail_ms: and norm and output head's part of it.
         prefill_ms_per_row: one row of a full chunk.
     """
 
     contract: session_pb2.BoundaryContract
     decode_ms: float
+    tail_ms: float
     prefill_ms_per_row: float
+
+    @property
+    def time(self) -> StageTime:
+        """What a prompt chunk takes."""
+        rows_max = self.contract.exact_class.ubatch
+        rows = measured_rows(rows_max, self.contract.context_length)
+        fixed_ms, row_ms = split_step_ms(self.decode_ms - self.tail_ms, self.prefill_ms_per_row * rows, rows)
+        return StageTime(fixed_ms, row_ms, rows_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +84,14 @@ class LocalTerms:
     deadlines: GenerationDeadlines = field(default_factory=GenerationDeadlines)
 
     @property
+    def chunking(self) -> Chunking:
+        """How the prompt goes to the worker: over a socket of this machine, without any way to speak of."""
+        return choose_chunking(Pipeline(len(self.request.prompt_tokens), (self.shard.time,), (SeamLink(0),)))
+
+    @property
     def step_s(self) -> float:
         """The longest that one step may take."""
-        chunk_ms = self.shard.prefill_ms_per_row * self.request.chunk_rows
+        chunk_ms = self.shard.prefill_ms_per_row * self.chunking.rows
         return self.deadlines.step_limit_s(max(chunk_ms, self.shard.decode_ms))
 
     def session_spec(self) -> session_pb2.SessionSpec:
@@ -88,7 +106,7 @@ class LocalTerms:
             contract_digest=contract.contract_digest,
             prompt_tokens=len(request.prompt_tokens),
             max_tokens=request.max_tokens,
-            edges=_edges(),
+            edges=_edges(self.chunking.windows[0].frames),
             sampling=sampling_message(request.sampling),
             end_tokens=request.end_tokens,
             idle_ms=_milliseconds(self.deadlines.idle_s),
@@ -98,11 +116,11 @@ class LocalTerms:
         )
 
 
-def _edges() -> list[session_pb2.EdgeSpec]:
+def _edges(prompt_frames: int) -> list[session_pb2.EdgeSpec]:
     """The prompt in and the tokens out go over the bridge, as relayed edges do; the ring stays in the worker."""
     relay, local = session_pb2.EdgeSpec.CARRIER_RELAY, session_pb2.EdgeSpec.CARRIER_LOCAL
     return [
-        _edge(GATEWAY_STAGE, STAGE, relay, PREFILL_WINDOW_FRAMES),
+        _edge(GATEWAY_STAGE, STAGE, relay, prompt_frames),
         _edge(STAGE, GATEWAY_STAGE, relay, 0),
         _edge(STAGE, STAGE, local, DECODE_WINDOW_FRAMES),
     ]

@@ -74,6 +74,7 @@ class ServedModel:
         return LocalShard(
             contract=facts.contract,
             decode_ms=speed.decode_ms_per_layer * n_layers + speed.tail_ms,
+            tail_ms=speed.tail_ms,
             prefill_ms_per_row=speed.prefill_ms_per_layer * n_layers,
         )
 

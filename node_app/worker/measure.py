@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from meshnet.errors import WorkerError
+from meshnet.generation.chunking import MEASURED_ROWS
 
 if TYPE_CHECKING:
     from node_app.worker.client import ProbeResult
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 MICROSECONDS_PER_MS = 1000.0
 DECODE_REPEATS = 5
 PREFILL_REPEATS = 2
-PREFILL_ROWS = 128
 TRACKED_PROBES = 9
 PROBE_TIMEOUT_S = 120.0
 
@@ -46,7 +46,7 @@ class ShardShape:
 
     n_layers: int
     tail_share: float
-    chunk_rows: int = PREFILL_ROWS
+    chunk_rows: int = MEASURED_ROWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,14 @@ class Paths:
                 raise DemoError(f"{part.name} is missing: run `make demo`, which builds it")
 
     def environment(self) -> dict[str, str]:
-        """What the children get: site data in the run's folder, our library, none of the user's settings or proxies."""
+        """What the children get: site data in the run's folder, our library, none of the user's settings or proxies.
+
+        Routes are exact, since the text is compared with the whole model's.
+        """
         kept = {name: value for name, value in os.environ.items() if not _is_setting(name)}
         return kept | {
             "MESHNET_SITE_DATA": str(self.run / "site"),
+            "MESHNET_EXACT_ROUTES": "1",
             "LLAMA_CPP_LIB_PATH": str(self.library),
             "PYTHONUNBUFFERED": "1",
         }

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from meshnet.constants import TOKEN_ACK_WINDOW
 from meshnet.errors import RouteError
 from meshnet.fake import DEFAULT_WIDTH, FakeSequence, FakeShard, logits_of
+from meshnet.generation.chunking import CHUNK_ROWS
 from meshnet.generation.progress import PrefillAdvanced, TokenReceived
-from meshnet.generation.prompt_feed import CHUNK_ROWS
 from meshnet.openai.events import FinishReason
 from meshnet.openai.telemetry import Residence
 from meshnet.sampling import SamplingTerms, sample, top_log_probabilities

@@ -48,6 +48,8 @@ def report(*shards: control_pb2.ShardReport, data_connected: bool = True) -> con
         link_address="127.0.0.1:4711",
         link_fingerprint=b"f" * 32,
         data_connected=data_connected,
+        latency_ms=12.5,
+        upload_bytes_per_s=2_500_000,
     )
 
 

@@ -6,8 +6,8 @@ a key.
 
 Variables: MESHNET_SITE_DATA (folder), MESHNET_DEBUG, MESHNET_ALLOWED_HOSTS and MESHNET_TRUSTED_ORIGINS (comma
 separated), MESHNET_HTTPS (the site is reached through a TLS proxy that sets X-Forwarded-Proto), MESHNET_DATABASE_URL,
-MESHNET_REDIS_URL, MESHNET_RELAY_URL, MESHNET_RELAY_ID, MESHNET_OPEN_REGISTRATION, MESHNET_METRICS_TOKEN,
-MESHNET_LOG_LEVEL.
+MESHNET_REDIS_URL, MESHNET_RELAY_URL, MESHNET_RELAY_ID, MESHNET_EXACT_ROUTES, MESHNET_OPEN_REGISTRATION,
+MESHNET_METRICS_TOKEN, MESHNET_LOG_LEVEL.
 """
 
 from __future__ import annotations
@@ -146,6 +146,8 @@ if BEHIND_HTTPS:
 # The data plane. `meshnet site serve` starts a relay and sets the URL where none is given.
 RELAY_URL = environment.text(environment.RELAY_URL, "ws://127.0.0.1:8701")
 RELAY_ID = environment.text("MESHNET_RELAY_ID", "relay-1")
+# Every route gives the bits of the unsplit model, in chunks of one size; otherwise prompts are cut for speed.
+EXACT_ROUTES = environment.flag("MESHNET_EXACT_ROUTES")
 
 # Control connections. Nodes report every heartbeat; a lease outlives two lost reports. Source: docs/wire.md, Time.
 CONTROL_HEARTBEAT_MS = 5_000

@@ -57,6 +57,8 @@ class Node(models.Model):
     link_fingerprint = models.CharField(max_length=HEX_DIGEST_CHARACTERS, blank=True, editable=False)
     carrier = models.CharField(max_length=8, choices=Carrier.choices, default=Carrier.AUTO, editable=False)
     data_connected = models.BooleanField(default=False, editable=False)
+    latency_ms = models.FloatField(null=True, editable=False)
+    upload_bytes_per_s = models.PositiveBigIntegerField(default=0, editable=False)
 
     class Meta:
         """The register is read by lease."""

@@ -159,6 +159,8 @@ def _store_state(node_id: str, channel_name: str, report: Report) -> bool:
         link_fingerprint=report.link_fingerprint.hex(),
         carrier=report.carrier,
         data_connected=report.data_connected,
+        latency_ms=report.latency_ms,
+        upload_bytes_per_s=report.upload_bytes_per_s,
         last_seen_at=now,
         lease_expires_at=now + _lease(),
     )

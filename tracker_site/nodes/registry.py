@@ -33,6 +33,8 @@ class ShardOffer:
         link_address: host:port where peers may dial; empty where none may.
         link_fingerprint: SHA-256 of the worker's certificate; empty where it has none.
         carrier: "auto", "direct" or "relay".
+        latency_ms: one way to the relay; None where not measured.
+        upload_bytes_per_s: that the node's line takes in, by its owner's word; 0 where not said.
         data_connected: the node's data connection to the relay stands.
     """
 
@@ -61,6 +63,8 @@ class ShardOffer:
     link_address: str
     link_fingerprint: bytes
     carrier: str
+    latency_ms: float | None
+    upload_bytes_per_s: int
     data_connected: bool
 
 
@@ -108,5 +112,7 @@ def _offer(row: LoadedShard) -> ShardOffer:
         link_address=node.link_address,
         link_fingerprint=bytes.fromhex(node.link_fingerprint),
         carrier=node.carrier,
+        latency_ms=node.latency_ms,
+        upload_bytes_per_s=node.upload_bytes_per_s,
         data_connected=node.data_connected,
     )

@@ -29,6 +29,7 @@ MAX_OPEN_SESSIONS: Final = 4096
 MAX_LAYERS: Final = 4096
 MAX_COUNT: Final = 2**31 - 1  # what a database integer holds
 MAX_MS: Final = 3_600_000.0  # an hour; anything longer is no measurement
+MAX_RATE: Final = 10**12  # bytes a second; no line is as fast
 MAX_EXACT_CLASS_BYTES: Final = 2048
 ELEMENT_BYTES: Final = {frame_pb2.DTYPE_F32: 4, frame_pb2.DTYPE_F16: 2, frame_pb2.DTYPE_BF16: 2, frame_pb2.DTYPE_I32: 4}
 STATES: Final = {
@@ -74,7 +75,13 @@ class ShardFigures:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole node report. `report_id`: what the node wants confirmed once it is stored; 0: nothing."""
+    """A whole node report.
+
+    Attributes:
+        report_id: what the node wants confirmed once it is stored; 0: nothing.
+        latency_ms: one way to the relay; None where not measured.
+        upload_bytes_per_s: by the volunteer's word; 0 where not said.
+    """
 
     state: str
     reason: str
@@ -84,6 +91,8 @@ class Report:
     data_connected: bool
     shards: tuple[tuple[ShardIdentity, ShardFigures], ...]
     report_id: int
+    latency_ms: float | None
+    upload_bytes_per_s: int
 
     @property
     def identities(self) -> frozenset[ShardIdentity]:
@@ -102,6 +111,9 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
     _require(not message.link_address or _is_dialable(message.link_address), "link_address")
     _require(len(message.link_fingerprint) in {0, DIGEST_BYTES}, "link_fingerprint")
     _require(message.carrier in CARRIERS, "carrier")
+    latency_ms = message.latency_ms if message.HasField("latency_ms") else None
+    _require(latency_ms is None or (math.isfinite(latency_ms) and 0.0 <= latency_ms <= MAX_MS), "latency_ms")
+    _require(message.upload_bytes_per_s <= MAX_RATE, "upload_bytes_per_s")
     shards = tuple(_parse_shard(shard) for shard in message.shards)
     ranges = {(shard.artifact_digest, shard.layer_begin, shard.layer_end) for shard, _ in shards}
     _require(len(ranges) == len(shards), "shards")
@@ -114,6 +126,8 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
         data_connected=message.data_connected,
         shards=shards,
         report_id=message.report_id,
+        latency_ms=latency_ms,
+        upload_bytes_per_s=message.upload_bytes_per_s,
     )
 
 

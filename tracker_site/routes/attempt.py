@@ -34,7 +34,7 @@ class Attempt:
         self.health = StageBook(terms.n_stages, terms.deadlines.late_s, now_s)
         self.tokens: TokenBook | None = None
         budget_ms = round(terms.step_s * 1000) * terms.n_stages
-        self._feed = PromptFeed(terms.key, terms.request.prompt_tokens, budget_ms)
+        self._feed = PromptFeed(terms.key, terms.request.prompt_tokens, terms.chunking, budget_ms)
         self._contracts: dict[int, session_pb2.BoundaryContract] = {}
         self._prefill_done = 0
 

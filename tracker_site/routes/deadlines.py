@@ -14,6 +14,7 @@ from meshnet.generation.deadlines import GenerationDeadlines
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meshnet.generation.chunking import Chunking
     from tracker_site.routes.offers import Offer
 
 
@@ -31,6 +32,7 @@ class RouteDeadlines(GenerationDeadlines):
     open_s: float = 5.0
     late_s: float = 2.0
 
-    def step_s(self, stages: Sequence[Offer], chunk_rows: int) -> float:
-        """The longest that one stage may take for one frame, by the slowest stage's own figures."""
-        return self.step_limit_s(max(max(offer.prefill_ms * chunk_rows, offer.decode_ms) for offer in stages))
+    def step_s(self, stages: Sequence[Offer], chunking: Chunking) -> float:
+        """The longest that one stage may take for one frame, by the slowest stage's or link's own figures."""
+        steps_ms = (max(offer.prefill_ms * chunking.rows, offer.decode_ms) for offer in stages)
+        return self.step_limit_s(max(chunking.interval_ms, *steps_ms))

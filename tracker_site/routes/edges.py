@@ -13,8 +13,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, MAX_MESSAGE_BYTES, TOKEN_ACK_WINDOW
-from meshnet.frame.frames import MAX_TENSOR_BYTES
-from meshnet.generation.prompt_feed import CHUNK_ROWS, PREFILL_WINDOW_FRAMES
 from meshnet.ids import Edge
 from meshnet.session import Window
 from tracker_site.routes.offers import Hop, hop_between
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
 
     from tracker_site.routes.offers import Offer
 
-# A seam whose width the node did not report: the widest known (deepseek4, 4 streams of 7168 f32).
-UNKNOWN_SEAM_BYTES_PER_ROW: Final = 4 * 7168 * 4
 # Beside its rows a message holds 160 + 24 x stages bytes at most, a chunk's token ids, and what the relay counts for
 # holding it. Source: docs/wire.md, Frames and Relay.
 MESSAGE_OVERHEAD_BYTES: Final = 4096
@@ -60,8 +56,8 @@ class RouteEdge:
         return self.window.tensor_bytes + messages * MESSAGE_OVERHEAD_BYTES + tokens_bytes
 
 
-def plan_edges(stages: Sequence[Offer]) -> tuple[RouteEdge, ...]:
-    """Every edge of a route over `stages`.
+def plan_edges(stages: Sequence[Offer], windows: Sequence[Window]) -> tuple[RouteEdge, ...]:
+    """Every edge of a route over `stages`; `windows` are those of the way to each stage, head first.
 
     Raises:
         ValueError: two neighbours have no way to exchange rows; the planner never gives such a plan.
@@ -69,22 +65,17 @@ def plan_edges(stages: Sequence[Offer]) -> tuple[RouteEdge, ...]:
     tail = len(stages) - 1
     edges = []
     for stage in range(len(stages)):
-        prompt = Window(PREFILL_WINDOW_FRAMES, 0) if stage == 0 else Window(0, 0)
+        prompt = windows[0] if stage == 0 else Window(0, 0)
         edges.append(RouteEdge(Edge(GATEWAY_STAGE, stage), Hop.RELAY, prompt))
         edges.append(RouteEdge(Edge(stage, GATEWAY_STAGE), Hop.RELAY, Window(0, 0), carries_tokens=stage == tail))
     for sender, receiver in pairwise(range(len(stages))):
-        edges.append(_seam(stages, sender, receiver, _seam_window(stages[sender])))
+        edges.append(_seam(stages, sender, receiver, windows[receiver]))
     ring = Window(DECODE_WINDOW_FRAMES, 0)
     if tail == 0:
         edges.append(RouteEdge(Edge(0, 0), Hop.LOCAL, ring))
     else:
         edges.append(_seam(stages, tail, 0, ring))
     return tuple(edges)
-
-
-def _seam_window(sender: Offer) -> Window:
-    row_bytes = sender.seam_bytes_per_row or UNKNOWN_SEAM_BYTES_PER_ROW
-    return Window(PREFILL_WINDOW_FRAMES, min(PREFILL_WINDOW_FRAMES * CHUNK_ROWS * row_bytes, MAX_TENSOR_BYTES))
 
 
 def _seam(stages: Sequence[Offer], sender: int, receiver: int, window: Window) -> RouteEdge:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tracker_site import database
 from tracker_site.nodes import control, registry
-from tracker_site.routes.offers import CarrierPolicy, Offer
+from tracker_site.routes.offers import DEFAULT_LATENCY_MS, CarrierPolicy, Offer
 
 if TYPE_CHECKING:
     from meshnet.ids import SessionKey
@@ -87,6 +87,9 @@ def read_offer(shard: registry.ShardOffer) -> Offer:
         carrier=CarrierPolicy(shard.carrier),
         link_address=shard.link_address,
         link_fingerprint=shard.link_fingerprint,
+        latency_ms=DEFAULT_LATENCY_MS if shard.latency_ms is None else shard.latency_ms,
+        upload_bytes_per_s=shard.upload_bytes_per_s,
+        context_length=shard.context_length,
         seam_bytes_per_row=shard.seam_bytes_per_row,
         has_data_link=shard.data_connected,
         public_key=shard.node_public_key,

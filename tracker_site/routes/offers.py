@@ -60,6 +60,8 @@ class Offer:
         tail_ms: norm and output head, one row; 0 where not owned.
         sessions: served now.
         latency_ms: one way, between the node and the site's data plane.
+        context_length: positions of a session; 0 where unknown.
+        upload_bytes_per_s: that the node's line takes in, by its owner's word; 0 where unknown.
         seam_bytes_per_row: raw bytes of one outgoing row; 0 on a tail, or where unknown.
         has_data_link: the node's connection to the relay stands; without it no prompt can reach the node.
         public_key: Ed25519 of the node; tickets name it.
@@ -82,6 +84,8 @@ class Offer:
     link_address: str = ""
     link_fingerprint: bytes = b""
     latency_ms: float = DEFAULT_LATENCY_MS
+    upload_bytes_per_s: int = 0
+    context_length: int = 0
     seam_bytes_per_row: int = 0
     has_data_link: bool = True
     public_key: bytes = b""
@@ -106,8 +110,12 @@ class Offer:
     @property
     def decode_ms(self) -> float:
         """One row through the shard, under its present load."""
-        layers_ms = (self.layer_end - self.layer_begin) * self.decode_ms_per_layer
-        return (layers_ms + (self.tail_ms if self.is_tail else 0.0)) * self._load
+        return self.layers_ms + (self.tail_ms if self.is_tail else 0.0) * self._load
+
+    @property
+    def layers_ms(self) -> float:
+        """The same without norm and output head."""
+        return (self.layer_end - self.layer_begin) * self.decode_ms_per_layer * self._load
 
     @property
     def prefill_ms(self) -> float:

@@ -27,7 +27,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RouteParts:
-    """Shared parts. `reply_channel`: where nodes' news of open stages arrive."""
+    """Shared parts.
+
+    Attributes:
+        reply_channel: where nodes' news of open stages arrive.
+        is_exact: every route is to give the bits of the unsplit model.
+    """
 
     link: RelayLink
     nodes: NodeAccess
@@ -35,6 +40,7 @@ class RouteParts:
     relay_id: str
     deadlines: RouteDeadlines = field(default_factory=RouteDeadlines)
     reply_channel: str = ""
+    is_exact: bool = False
     load: Counter[str] = field(default_factory=Counter)
     offers: OfferBook = field(init=False)
     _background: set[asyncio.Task[None]] = field(default_factory=set)

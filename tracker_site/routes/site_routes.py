@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -48,6 +49,7 @@ class SiteRoutes:
             RouteError: no route could be had. When cancelled, whatever was opened is closed again.
         """
         await self._start()
+        request = replace(request, is_exact=request.is_exact or self._parts.is_exact)
         route = DrivenRoute(new_session_id(secrets.token_bytes), request, self._parts, on_over=self._forget)
         self._live[route.session] = route
         await route.opened()
@@ -101,5 +103,6 @@ def site_routes() -> SiteRoutes:
             nodes=ControlledNodes(),
             site_key=site_signing_key(),
             relay_id=settings.RELAY_ID,
+            is_exact=settings.EXACT_ROUTES,
         )
     )

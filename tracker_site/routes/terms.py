@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import GATEWAY_STAGE, TOKEN_ACK_WINDOW
-from meshnet.generation.prompt_feed import CHUNK_ROWS
 from meshnet.generation.sampling_message import sampling_message
 from meshnet.tickets import EdgePermit, Ticket
 from meshnet.v1 import control_pb2, session_pb2
-from tracker_site.routes.edges import MESSAGE_OVERHEAD_BYTES, UNKNOWN_SEAM_BYTES_PER_ROW, plan_edges
+from tracker_site.routes.edges import MESSAGE_OVERHEAD_BYTES, plan_edges
 from tracker_site.routes.offers import Hop
+from tracker_site.routes.pipeline import UNKNOWN_SEAM_BYTES_PER_ROW, plan_chunking
 
 if TYPE_CHECKING:
+    from meshnet.generation.chunking import Chunking
     from meshnet.ids import SessionKey
     from tracker_site.routes.deadlines import RouteDeadlines
     from tracker_site.routes.edges import RouteEdge
@@ -45,12 +46,14 @@ class RouteTerms:
     """One attempt to open a planned route.
 
     Attributes:
+        chunking: how the prompt is cut, and what may be in flight of it.
         step_s: deadline of one step on one stage.
     """
 
     key: SessionKey
     request: RouteRequest
     plan: RoutePlan
+    chunking: Chunking
     edges: tuple[RouteEdge, ...]
     deadlines: RouteDeadlines
     step_s: float
@@ -68,8 +71,9 @@ class RouteTerms:
 
 def route_terms(key: SessionKey, request: RouteRequest, plan: RoutePlan, deadlines: RouteDeadlines) -> RouteTerms:
     """The terms of an attempt over a plan."""
-    step_s = deadlines.step_s(plan.stages, min(CHUNK_ROWS, len(request.prompt_tokens)))
-    return RouteTerms(key, request, plan, plan_edges(plan.stages), deadlines, step_s)
+    chunking = plan_chunking(plan.stages, len(request.prompt_tokens), is_exact=request.is_exact)
+    step_s = deadlines.step_s(plan.stages, chunking)
+    return RouteTerms(key, request, plan, chunking, plan_edges(plan.stages, chunking.windows), deadlines, step_s)
 
 
 def open_stage(terms: RouteTerms, stage: int, signed_ticket: bytes) -> control_pb2.OpenStage:

@@ -6,31 +6,27 @@ last row. Source: docs/wire.md, Frames and Credits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.frame import Frame, Phase
-from meshnet.session import SendingEdge, Window
+from meshnet.session import SendingEdge
 
 if TYPE_CHECKING:
     from meshnet.frame import Ack
+    from meshnet.generation.chunking import Chunking
     from meshnet.ids import SessionKey
-
-
-# Prompt rows in one frame: few enough that chunks overlap on the stages, and a part of every engine's ubatch.
-CHUNK_ROWS: Final = 128
-# Chunks in flight on one edge: one being computed, one waiting, one on its way, so that no stage idles for an ack.
-PREFILL_WINDOW_FRAMES: Final = 3
 
 
 class PromptFeed:
     """Feeds one prompt. `budget_ms`: time for one chunk on the whole route."""
 
-    def __init__(self, key: SessionKey, prompt_tokens: tuple[int, ...], budget_ms: int) -> None:
+    def __init__(self, key: SessionKey, prompt_tokens: tuple[int, ...], chunking: Chunking, budget_ms: int) -> None:
         self._key = key
         self._prompt_tokens = prompt_tokens
+        self._chunk_rows = chunking.rows
         self._budget_ms = budget_ms
-        self._edge = SendingEdge(Window(PREFILL_WINDOW_FRAMES, 0))
+        self._edge = SendingEdge(chunking.windows[0])
         self._sent = 0
 
     @property
@@ -59,7 +55,7 @@ class PromptFeed:
 
     def _next(self) -> Frame:
         begin = self._sent
-        rows = self._prompt_tokens[begin : begin + CHUNK_ROWS]
+        rows = self._prompt_tokens[begin : begin + self._chunk_rows]
         self._sent += len(rows)
         return Frame(
             session=self._key.session,

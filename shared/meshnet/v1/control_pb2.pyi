@@ -81,7 +81,7 @@ class ShardReport(_message.Message):
     def __init__(self, artifact_digest: _Optional[bytes] = ..., contract: _Optional[_Union[_session_pb2.BoundaryContract, _Mapping]] = ..., decode_ms_per_layer: _Optional[float] = ..., prefill_ms_per_layer: _Optional[float] = ..., tail_ms: _Optional[float] = ..., kv_cells_total: _Optional[int] = ..., kv_cells_free: _Optional[int] = ..., max_sessions: _Optional[int] = ..., sessions: _Optional[int] = ...) -> None: ...
 
 class NodeReport(_message.Message):
-    __slots__ = ("state", "shards", "reason", "link_address", "link_fingerprint", "carrier", "data_connected", "report_id")
+    __slots__ = ("state", "shards", "reason", "link_address", "link_fingerprint", "carrier", "data_connected", "report_id", "latency_ms", "upload_bytes_per_s")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATE_UNSPECIFIED: _ClassVar[NodeReport.State]
@@ -102,6 +102,8 @@ class NodeReport(_message.Message):
     CARRIER_FIELD_NUMBER: _ClassVar[int]
     DATA_CONNECTED_FIELD_NUMBER: _ClassVar[int]
     REPORT_ID_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_MS_FIELD_NUMBER: _ClassVar[int]
+    UPLOAD_BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
     state: NodeReport.State
     shards: _containers.RepeatedCompositeFieldContainer[ShardReport]
     reason: str
@@ -110,7 +112,9 @@ class NodeReport(_message.Message):
     carrier: str
     data_connected: bool
     report_id: int
-    def __init__(self, state: _Optional[_Union[NodeReport.State, str]] = ..., shards: _Optional[_Iterable[_Union[ShardReport, _Mapping]]] = ..., reason: _Optional[str] = ..., link_address: _Optional[str] = ..., link_fingerprint: _Optional[bytes] = ..., carrier: _Optional[str] = ..., data_connected: _Optional[bool] = ..., report_id: _Optional[int] = ...) -> None: ...
+    latency_ms: float
+    upload_bytes_per_s: int
+    def __init__(self, state: _Optional[_Union[NodeReport.State, str]] = ..., shards: _Optional[_Iterable[_Union[ShardReport, _Mapping]]] = ..., reason: _Optional[str] = ..., link_address: _Optional[str] = ..., link_fingerprint: _Optional[bytes] = ..., carrier: _Optional[str] = ..., data_connected: _Optional[bool] = ..., report_id: _Optional[int] = ..., latency_ms: _Optional[float] = ..., upload_bytes_per_s: _Optional[int] = ...) -> None: ...
 
 class ReportStored(_message.Message):
     __slots__ = ("report_id", "earned_micros")

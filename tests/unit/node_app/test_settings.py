@@ -25,7 +25,7 @@ def test_defaults_leave_the_choice_to_the_hardware_and_the_model() -> None:
 def test_every_option_is_read() -> None:
     given = ["--token", "t", "--layers", "0:15", "--threads", "2", "--carrier", "relay", "--name", "attic"]
     given += ["--state-dir", "/s", "--worker", "/w", "--link-listen", "10.0.0.1:0", "--context", "512"]
-    given += ["--max-sessions", "3", "--json-log", "--once-ready-line", "--allow-probe"]
+    given += ["--max-sessions", "3", "--json-log", "--once-ready-line", "--allow-probe", "--upload-mbit", "40"]
     settings = parse_settings(REQUIRED + given, {})
     assert settings.layers == LayerSpan(0, 15)
     assert (settings.threads, settings.context_length, settings.max_sessions) == (2, 512, 3)
@@ -34,6 +34,7 @@ def test_every_option_is_read() -> None:
     assert settings.json_log
     assert settings.once_ready_line
     assert settings.allow_probe
+    assert settings.upload_bytes_per_s == 5_000_000
 
 
 def test_the_environment_fills_in_and_the_command_line_wins() -> None:

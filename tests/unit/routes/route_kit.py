@@ -18,6 +18,7 @@ from tracker_site.routes.request import RouteRequest
 from tracker_site.routes.transitions import RouteState
 
 if TYPE_CHECKING:
+    from meshnet.generation.chunking import Chunking
     from tracker_site.routes.machine_io import RouteAction
 
 SESSION = b"s" * 16
@@ -137,9 +138,15 @@ class Driven:
         opened = [io.StageOpened(self.epoch, stage, a_contract(stage, self.n_stages)) for stage in range(self.n_stages)]
         return self.give(io.RelayBound(self.epoch), *opened)
 
+    @property
+    def chunking(self) -> Chunking:
+        """Of the present attempt."""
+        assert self.machine.terms is not None
+        return self.machine.terms.chunking
+
     def feed(self) -> None:
         """The head takes the whole prompt, chunk by chunk."""
-        chunks = -(-len(self.request.prompt_tokens) // 128)
+        chunks = -(-len(self.request.prompt_tokens) // self.chunking.rows)
         self.give(*(from_stage(0, Ack(seq), epoch=self.epoch) for seq in range(chunks)))
 
     def token(self, index: int, **changes: object) -> list[RouteAction]:

@@ -8,19 +8,16 @@ import pytest
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.frame import Codec, DType, Frame, Phase, StageResidence, Tensor, fragment_frame, serialise_frame
-from meshnet.generation.prompt_feed import CHUNK_ROWS, PREFILL_WINDOW_FRAMES
+from meshnet.generation.chunking import CHUNK_ROWS, PREFILL_WINDOW_BYTES, WINDOW_FRAMES_MIN
 from meshnet.ids import Edge, SessionKey
 from meshnet.keys import SigningKey
 from meshnet.packets import Packet, PacketKind
 from meshnet.tickets import sign_ticket, verify_ticket
 from meshnet.v1 import session_pb2
 from tests.unit.routes.route_kit import DEADLINES, END_TOKEN, SESSION, WIDTH, a_request, an_offer
-from tracker_site.routes.edges import (
-    UNKNOWN_SEAM_BYTES_PER_ROW,
-    carrier_name,
-    plan_edges,
-)
+from tracker_site.routes.edges import RouteEdge, carrier_name, plan_edges
 from tracker_site.routes.offers import Hop, Offer
+from tracker_site.routes.pipeline import UNKNOWN_SEAM_BYTES_PER_ROW, plan_chunking
 from tracker_site.routes.planner import RoutePlan
 from tracker_site.routes.terms import (
     TICKET_LIFE_S,
@@ -46,6 +43,10 @@ def terms_of(stages: tuple[Offer, ...], **changes: object) -> RouteTerms:
     return route_terms(KEY, a_request(**changes), RoutePlan(stages, 1.0), DEADLINES)  # type: ignore[arg-type]
 
 
+def edges_of(stages: tuple[Offer, ...], *, is_exact: bool = False) -> tuple[RouteEdge, ...]:
+    return plan_edges(stages, plan_chunking(stages, 300, is_exact=is_exact).windows)
+
+
 def issue(stage: int, member_key: bytes = b"m" * 32) -> TicketIssue:
     return TicketIssue(b"t" * 16, "relay-1", stage, member_key, 1_000.5)
 
@@ -55,20 +56,20 @@ RELAYED = offers(("relay", False), ("auto", True), ("relay", False))
 
 
 def test_one_stage_talks_to_itself_and_the_gateway() -> None:
-    edges = {one.edge: one for one in plan_edges(ONE)}
+    edges = {one.edge: one for one in edges_of(ONE)}
     assert set(edges) == {Edge(GATEWAY_STAGE, 0), Edge(0, GATEWAY_STAGE), Edge(0, 0)}
     assert edges[Edge(0, 0)].hop is Hop.LOCAL
     assert edges[Edge(0, GATEWAY_STAGE)].carries_tokens
 
 
 def test_every_stage_has_its_seams_and_a_way_to_the_gateway() -> None:
-    edges = {one.edge for one in plan_edges(RELAYED)}
+    edges = {one.edge for one in edges_of(RELAYED)}
     gateway = {Edge(GATEWAY_STAGE, stage) for stage in range(3)} | {Edge(stage, GATEWAY_STAGE) for stage in range(3)}
     assert edges == gateway | {Edge(0, 1), Edge(1, 2), Edge(2, 0)}
 
 
 def test_only_the_tail_sends_tokens_and_only_the_head_gets_the_prompt() -> None:
-    edges = plan_edges(RELAYED)
+    edges = edges_of(RELAYED)
     assert [one.edge for one in edges if one.carries_tokens] == [Edge(2, GATEWAY_STAGE)]
     prompts = [one.edge for one in edges if one.edge.from_stage == GATEWAY_STAGE and one.window.frames]
     assert prompts == [Edge(GATEWAY_STAGE, 0)]
@@ -87,34 +88,33 @@ def test_only_the_tail_sends_tokens_and_only_the_head_gets_the_prompt() -> None:
 def test_both_directions_of_a_pair_have_one_carrier_and_one_dialler(
     ends: tuple[tuple[str, bool], ...], hop: Hop, forward_dialler: int | None, ring_dialler: int | None
 ) -> None:
-    edges = {one.edge: one for one in plan_edges(offers(*ends))}
+    edges = {one.edge: one for one in edges_of(offers(*ends))}
     forward, ring = edges[Edge(0, 1)], edges[Edge(1, 0)]
     assert (forward.hop, forward.dialler) == (hop, forward_dialler)
     assert (ring.hop, ring.dialler) == (hop, ring_dialler)
 
 
 def test_windows_follow_the_seam() -> None:
-    edges = {one.edge: one for one in plan_edges(offers(("relay", False), ("relay", False)))}
+    edges = {one.edge: one for one in edges_of(offers(("relay", False), ("relay", False)), is_exact=True)}
     forward, ring = edges[Edge(0, 1)].window, edges[Edge(1, 0)].window
-    assert (forward.frames, forward.tensor_bytes) == (
-        PREFILL_WINDOW_FRAMES,
-        PREFILL_WINDOW_FRAMES * CHUNK_ROWS * WIDTH * 4,
-    )
+    assert forward.frames >= WINDOW_FRAMES_MIN
+    assert forward.tensor_bytes == forward.frames * CHUNK_ROWS * WIDTH * 4
     assert (ring.frames, ring.tensor_bytes) == (1, 0)
     unknown = replace(an_offer(0, 2), seam_bytes_per_row=0)
-    wide = {one.edge: one for one in plan_edges((unknown, an_offer(1, 2)))}[Edge(0, 1)].window
-    assert wide.tensor_bytes == PREFILL_WINDOW_FRAMES * CHUNK_ROWS * UNKNOWN_SEAM_BYTES_PER_ROW
+    wide = {one.edge: one for one in edges_of((unknown, an_offer(1, 2)), is_exact=True)}[Edge(0, 1)].window
+    assert wide.frames == PREFILL_WINDOW_BYTES // (CHUNK_ROWS * UNKNOWN_SEAM_BYTES_PER_ROW)
+    assert wide.tensor_bytes == wide.frames * CHUNK_ROWS * UNKNOWN_SEAM_BYTES_PER_ROW
 
 
 def test_neighbours_without_a_way_are_refused() -> None:
     with pytest.raises(ValueError, match="cannot exchange rows"):
-        plan_edges(offers(("direct", False), ("relay", False)))
+        edges_of(offers(("direct", False), ("relay", False)))
 
 
 def test_carriers_have_names_for_people() -> None:
-    mixed = plan_edges(offers(("auto", False), ("auto", True), ("auto", False), ("relay", False)))
+    mixed = edges_of(offers(("auto", False), ("auto", True), ("auto", False), ("relay", False)))
     assert [carrier_name(mixed, stage) for stage in range(4)] == ["relay", "direct", "direct", "relay"]
-    assert carrier_name(plan_edges(ONE), 0) == "local"
+    assert carrier_name(edges_of(ONE), 0) == "local"
 
 
 # --- specs ---
@@ -156,8 +156,20 @@ def test_a_spec_says_what_was_planned() -> None:
 def test_a_slow_stage_gets_the_time_it_needs_within_bounds() -> None:
     slow = replace(an_offer(0, 1), prefill_ms_per_layer=10.0)
     hopeless = replace(slow, prefill_ms_per_layer=1e6)
-    assert terms_of((slow,)).step_s == pytest.approx(10 * 128 * 2 * 10.0 / 1000)
+    exact = terms_of((slow,), is_exact=True)
+    assert exact.step_s == pytest.approx(10 * 128 * 2 * 10.0 / 1000, rel=0.001)
     assert terms_of((hopeless,)).step_s == DEADLINES.step_max_s
+
+
+def test_a_narrow_line_gets_the_time_it_needs() -> None:
+    """A chunk of the widest seam over 1 Mbit/s: by the steps' times alone it would be given up."""
+    stages = tuple(replace(offer, upload_bytes_per_s=125_000) for offer in offers(("auto", True), ("auto", True)))
+    wide = (replace(stages[0], seam_bytes_per_row=UNKNOWN_SEAM_BYTES_PER_ROW), stages[1])
+    narrow = terms_of(wide, is_exact=True)
+    assert narrow.chunking.interval_ms == pytest.approx(1000 * (128 * UNKNOWN_SEAM_BYTES_PER_ROW + 512) / 125_000)
+    assert terms_of(stages).step_s == DEADLINES.step_min_s
+    assert narrow.step_s == DEADLINES.step_max_s
+    assert terms_of(wide).chunking.rows < CHUNK_ROWS
 
 
 def test_a_seed_is_drawn_before() -> None:
@@ -213,7 +225,7 @@ def test_a_relay_accepts_these_tickets_in_time(stage: int) -> None:
 def test_relay_windows_hold_all_that_credits_allow(elements: int) -> None:
     """The widest frames, in parts, with the longest headers: what the relay counts stays within what it grants."""
     stages = (replace(an_offer(0, 2), seam_bytes_per_row=elements * 4), an_offer(1, 2))
-    seam = {one.edge: one for one in plan_edges(stages)}[Edge(0, 1)]
+    seam = {one.edge: one for one in edges_of(stages, is_exact=True)}[Edge(0, 1)]
     frame = Frame(
         session=SESSION,
         epoch=2**32 - 1,

@@ -147,7 +147,9 @@ def test_nothing_is_sent_before_everything_is_open() -> None:
     assert driven.state() is RouteState.OPENING
     actions = driven.give(io.StageOpened(1, 0, a_contract(0)))
     assert driven.state() is RouteState.PREFILL
-    assert [chunk.frame.seq for chunk in chunks(actions)] == [0, 1, 2]
+    sent = [chunk.frame for chunk in chunks(actions)]
+    assert [frame.seq for frame in sent] == list(range(len(sent)))
+    assert sent[0].rows == driven.chunking.rows
 
 
 @pytest.mark.parametrize(
@@ -279,15 +281,16 @@ def test_chunks_cover_the_prompt_once_within_the_window(prompt_tokens: int) -> N
     driven = Driven(a_request(prompt_tokens))
     driven.plan()
     frames = [chunk.frame for chunk in chunks(driven.open())]
-    assert len(frames) <= 3
+    rows, window = driven.chunking.rows, driven.chunking.windows[0].frames
+    assert len(frames) <= window
     acknowledged = 0
     while acknowledged < len(frames):
         frames.extend(chunk.frame for chunk in chunks(driven.give(from_stage(0, Ack(acknowledged)))))
         acknowledged += 1
-        assert len(frames) - acknowledged <= 3
+        assert len(frames) - acknowledged <= window
     assert tuple(token for frame in frames for token in frame.token_ids) == driven.request.prompt_tokens
     assert [frame.seq for frame in frames] == list(range(len(frames)))
-    assert [frame.position for frame in frames] == list(range(0, prompt_tokens, 128))
+    assert [frame.position for frame in frames] == list(range(0, prompt_tokens, rows))
     assert [frame.prompt_end for frame in frames] == [False] * (len(frames) - 1) + [True]
     assert [frame.logits_rows for frame in frames][:-1] == [()] * (len(frames) - 1)
     assert frames[-1].logits_rows == (frames[-1].rows - 1,)

@@ -49,6 +49,7 @@ def test_a_report_becomes_an_offer(node: Node, alice: User) -> None:
     assert (head.contract_digest, head.seam_bytes_per_row, head.needs_token_ids) == (wire.CONTRACT, 64, True)
     assert (head.link_address, head.link_fingerprint, head.carrier) == ("127.0.0.1:4711", b"f" * 32, "auto")
     assert (head.kv_cells_free, head.max_sessions, head.sessions, head.data_connected) == (8000, 8, 1, True)
+    assert (head.latency_ms, head.upload_bytes_per_s) == (12.5, 2_500_000)
     assert live_shards(b"\xff" * 32) == []
 
 

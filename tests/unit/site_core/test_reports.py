@@ -21,6 +21,15 @@ def test_a_report_keeps_what_it_said() -> None:
     assert (head.seam_bytes_per_row, tail.seam_bytes_per_row) == (64, 0)
     assert (figures.decode_ms_per_layer, figures.kv_cells_free, figures.max_sessions) == (0.5, 8000, 8)
     assert len(parsed.identities) == 2
+    assert (parsed.latency_ms, parsed.upload_bytes_per_s) == (12.5, 2_500_000)
+
+
+def test_what_a_node_does_not_know_of_its_line_stays_unknown() -> None:
+    told = wire.report(wire.shard())
+    told.ClearField("latency_ms")
+    told.ClearField("upload_bytes_per_s")
+    parsed = parse_report(told)
+    assert (parsed.latency_ms, parsed.upload_bytes_per_s) == (None, 0)
 
 
 def test_equal_exact_classes_are_equal_bytes_and_others_are_not() -> None:
@@ -105,6 +114,8 @@ CHANGES = [
     ("decode_ms_per_layer", _set("shard.decode_ms_per_layer", float("inf"))),
     ("prefill_ms_per_layer", _set("shard.prefill_ms_per_layer", -1.0)),
     ("tail_ms", _set("shard.tail_ms", 1e12)),
+    *(("latency_ms", _set("latency_ms", claim)) for claim in (float("nan"), float("inf"), -1.0, 1e12)),
+    ("upload_bytes_per_s", _set("upload_bytes_per_s", 2**63)),
     ("kv_cells_total", _set("shard.kv_cells_total", 2**32 - 1)),
     ("kv_cells_free", _set("shard.kv_cells_free", 9000)),
     ("max_sessions", _set("shard.max_sessions", 2**31)),

@@ -23,8 +23,10 @@ CONTRACT = session_pb2.BoundaryContract(
     vocab_size=VOCABULARY_SIZE,
     context_length=CONTEXT_LENGTH,
     contract_digest=b"c" * 32,
+    exact_class=session_pb2.ExactClass(ubatch=512),
 )
-SHARD = LocalShard(CONTRACT, decode_ms=3.0, prefill_ms_per_row=0.2)
+# Slow enough that chunks of more rows would keep others waiting for too long.
+SHARD = LocalShard(CONTRACT, decode_ms=3.0, tail_ms=1.0, prefill_ms_per_row=1.9)
 PROMPT_EDGE, TOKEN_EDGE = Edge(GATEWAY_STAGE, 0), Edge(0, GATEWAY_STAGE)
 
 

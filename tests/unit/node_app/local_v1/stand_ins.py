@@ -65,7 +65,7 @@ def a_model(name: str = "tiny.gguf", architecture: str = "fake") -> ModelFile:
 
 def an_agent(phase: WorkerPhase = WorkerPhase.SERVING, reason: str = "") -> Agent:
     """A node whose worker is in `phase`; its shard is known while it serves."""
-    speed = ShardSpeed(decode_ms_per_layer=1.0, prefill_ms_per_layer=0.1, tail_ms=1.0)
+    speed = ShardSpeed(decode_ms_per_layer=1.0, prefill_ms_per_layer=0.95, tail_ms=1.0)
     facts = SimpleNamespace(contract=CONTRACT, tracker=SimpleNamespace(speed=speed))
     shard = facts if phase is WorkerPhase.SERVING else None
     state = AgentState(worker=WorkerState(phase=phase, reason=reason))
