@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model parity bench-split bench-steps bench-batch bench-turn asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model parity bench-split bench-steps bench-batch bench-turn bench-prefill asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -40,6 +40,9 @@ bench-batch: native model ## measure many streams at once against llama-server; 
 
 bench-turn: native model ## measure the compute turn beside a third worker and foreign programs; one JSON line at the end, status 3 where it is too noisy
 	@$(VENV) -m tests.bench.turn $(ARGS)
+
+bench-prefill: native ## measure a long prompt through up to 8 timed stages against the pipeline's bound; one JSON line at the end
+	@$(VENV) -m tests.bench.prefill $(ARGS)
 
 asan: bootstrap ## build our own sources with sanitizers and run their native tests
 	@$(VENV) native/tools/build.py cpu-asan

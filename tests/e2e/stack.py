@@ -204,10 +204,14 @@ def _port(url: str) -> int:
 
 
 @contextmanager
-def a_stack(folder: Path, models: dict[str, Path]) -> Iterator[Stack]:
-    """A set-up site that serves, without nodes; everything is ended, and nothing may be left."""
+def a_stack(folder: Path, models: dict[str, Path], *, is_exact: bool = False) -> Iterator[Stack]:
+    """A set-up site that serves, without nodes; everything is ended, and nothing may be left.
+
+    `is_exact`: its routes promise the bits of the unsplit model.
+    """
     environment = {"MESHNET_SITE_DATA": str(folder / "site"), "MESHNET_METRICS_TOKEN": "metrics-of-this-run"}
     environment |= {"LLAMA_CPP_LIB_PATH": str(BINARIES), "MESHNET_LOG_LEVEL": "INFO"}
+    environment |= {"MESHNET_EXACT_ROUTES": str(int(is_exact))}
     family = Family(folder, environment)
     stack = Stack(folder, family, models)
     try:

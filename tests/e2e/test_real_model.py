@@ -26,7 +26,7 @@ LOST_DEADLINE_S = 1.0
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with a_stack(tmp_path_factory.mktemp("real"), {MODEL: MODEL_PATH}) as stack:
+    with a_stack(tmp_path_factory.mktemp("real"), {MODEL: MODEL_PATH}, is_exact=True) as stack:
         stack.launch_all([NodePlan("head", MODEL, "0:15", CONTEXT), NodePlan("tail", MODEL, "15:30", CONTEXT)])
         yield stack
 

@@ -20,6 +20,7 @@ from node_app.packet_queue import Offer
 from node_app.refusal import StageRefusedError
 from tests.integration.node_app.cuttable_proxy import CuttableProxy, a_cuttable_proxy
 from tests.integration.relay.process import SITE_KEY, Member, a_key, a_packet, a_relay, a_ticket
+from tests.simulators.line_process import long_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -196,3 +197,20 @@ async def test_news_of_the_relay_end_a_long_wait(monkeypatch: pytest.MonkeyPatch
         await listener.wait_until(lambda: listener.connected)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_way_to_the_relay_is_measured() -> None:
+    """Over a line of 20 ms each way, without waiting for the connection's regular pings."""
+    async with a_relay() as relay, long_lines([f"127.0.0.1:{relay.port}"]) as lines:
+        await lines.set(20.0, None)
+        link = DataLink(SigningKey.generate(), Listener(), lambda: 0.0)
+        assert link.latency_ms is None
+        running = asyncio.create_task(link.run(lambda: f"ws://{lines.addresses[0]}/data"))
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                while (latency_ms := link.latency_ms) is None:  # noqa: ASYNC110 - polled as reports do
+                    await asyncio.sleep(0.01)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert 20.0 <= latency_ms < 60.0
