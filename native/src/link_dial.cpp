@@ -13,6 +13,9 @@ constexpr std::size_t kConnectionIdBytes = 16;
 constexpr std::chrono::seconds kIdleConnection{60};
 constexpr std::chrono::seconds kTimerMax{10};
 constexpr int kKeepaliveMs = 5000;
+// What a stream takes before it is read. gRPC begins with 64 KiB and learns more from round trips, so that the first
+// prompt over a long way would wait for several; here credits bound what is sent, and whoever reads never waits.
+constexpr int kStreamWindowBytes = 4 * 1024 * 1024;
 // gRPC's own limit is two minutes: strangers that only connect would hold every descriptor for that long.
 constexpr int kHandshakeMs = 5000;
 
@@ -86,6 +89,7 @@ Status PeerLinks::Listen() {
   builder.RegisterService(service_.get());
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kKeepaliveMs / 2);
@@ -101,6 +105,7 @@ Status PeerLinks::Listen() {
 PeerLinks::Streams PeerLinks::Dial(const std::string& fingerprint, Peer* peer) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
+  arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <limits>
 
 #include "sampler.h"
@@ -102,6 +103,23 @@ TEST(FakeEngineVectorsTest, GreedyAndSampledGenerations) {
     ++compared;
   }
   EXPECT_GT(compared, 0);
+}
+
+TEST(FakeEngineTest, StepTakesItsOwnTimeAndThatOfItsRows) {
+  LoadPlan plan;
+  plan.layers = {0, 2};
+  plan.fake_step_us = 1'000;         // a row, a layer
+  plan.fake_step_fixed_us = 10'000;  // a step
+  const auto engine = FakeEngine::Load(plan, [](float) { return true; });
+  ASSERT_TRUE(engine.ok());
+  ASSERT_TRUE(engine.value()->Open(0).ok());
+  for (const std::size_t rows : {1u, 5u}) {
+    const std::vector<std::uint32_t> tokens(rows, 65);
+    const auto begin = std::chrono::steady_clock::now();
+    RunRows(engine.value().get(), tokens, {}, false);
+    const auto taken = std::chrono::steady_clock::now() - begin;
+    EXPECT_GE(taken, std::chrono::milliseconds(10 + 2 * rows));
+  }
 }
 
 TEST(FakeEngineTest, HiddenRowsThatNoLayerGivesAreRefusedAndOthersRun) {

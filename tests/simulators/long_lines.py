@@ -27,7 +27,7 @@ from typing import Final
 HELD_BYTES_MAX: Final = 16 * 1024 * 1024
 READ_BYTES: Final = 256 * 1024
 # Pieces in which a narrow line takes bytes in: the end of one message does not wait for the next one's.
-PIECE_BYTES: Final = 4 * 1024
+PIECE_BYTES: Final = 16 * 1024
 LOCALHOST: Final = "127.0.0.1"
 
 

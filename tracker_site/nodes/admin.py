@@ -38,8 +38,8 @@ class NodeAdmin(admin.ModelAdmin):
     search_fields = ("name", "owner__username", "public_key")
     fields = (
         "name", "owner", "is_blocked", "presence", "reason", "problem", "last_seen_at", "lease_expires_at",
-        "enrolled_at", "public_key", "software_version", "carrier", "data_connected", "link_address",
-        "link_fingerprint",
+        "enrolled_at", "public_key", "software_version", "carrier", "data_connected", "latency_ms",
+        "upload_bytes_per_s", "link_address", "link_fingerprint",
     )  # fmt: skip
     readonly_fields = tuple(name for name in fields if name not in {"name", "is_blocked"})
     inlines = (LoadedShardInline,)
