@@ -65,7 +65,7 @@ class Kind:
         return Case(machines, self.prompt_tokens, latency_ms, rate)
 
 
-KINDS: Final = (Kind("quick", 2_000, 300, 1024), Kind("dear", 20_000, 2_000, 512))
+KINDS: Final = (Kind("quick", 2_000, 300, 1024), Kind("dear", 20_000, 2_000, 384))
 
 
 @dataclass

@@ -19,9 +19,10 @@ that the slowest part of the route never waits for credit, link i has to hold
 
 frames: what begins at one end and has not been heard of at the other, and one for unequal steps.
 
-Invariants: pure. What is not known changes nothing: without times the former fixed cut is given, and no window is ever
-smaller than it was then. What one session may hold on a link is bounded by `PREFILL_WINDOW_BYTES`, whatever anybody
-claims. Source: the bound of a pipeline with equal chunks; docs/wire.md, Credits.
+Invariants: pure. What one session may hold on a link is bounded by `PREFILL_WINDOW_BYTES`, whatever anybody claims.
+What is not known changes nothing: without times a prompt is cut into chunks of CHUNK_ROWS with WINDOW_FRAMES_MIN of
+them in flight, and no window has fewer where its bytes allow them. Source: the bound of a pipeline with equal chunks;
+docs/wire.md, Credits.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def _window(pipeline: Pipeline, index: int, rows: int, interval_ms: float) -> Wi
     chunk_bytes = rows * link.row_bytes
     limit = PREFILL_WINDOW_BYTES // chunk_bytes if chunk_bytes else _prompt_frames(rows)
     frames = max(1, min(frames, WINDOW_FRAMES_MAX, limit))
-    return Window(frames, frames * chunk_bytes)
+    return Window(frames, min(frames * chunk_bytes, PREFILL_WINDOW_BYTES))
 
 
 def _prompt_frames(rows: int) -> int:

@@ -212,4 +212,4 @@ def test_hostile_figures_bound_nothing_less(
     assert math.isfinite(chosen.interval_ms)
     for window in chosen.windows:
         assert 1 <= window.frames <= WINDOW_FRAMES_MAX
-        assert window.tensor_bytes <= max(PREFILL_WINDOW_BYTES, row_bytes)
+        assert window.tensor_bytes <= PREFILL_WINDOW_BYTES
