@@ -9,10 +9,10 @@ until the tail has computed its last. `ratio` is to
 
     sum t_i(C) + sum L_i + (P / C - 1) * max_i max(t_i(C), C * b / U_i),
 
-the smallest over the chunk sizes C that may be chosen; on narrow lines `ratio_reachable` also counts the first chunk's
-way over each line, as a step gives its rows all at once. `control` is a case against itself, and a window of one frame
-has to miss the floor. The last line is one JSON object; exit status 1 where the floor is missed, 3 where nothing can be
-concluded.
+the smallest over the chunk sizes C that may be chosen. `ratio_reachable` also counts the first chunk's way over each
+narrow line, which that leaves out although a step gives its rows all at once; elsewhere the two are one, and it is what
+the floor of 1.15 is for. `control` is a case against itself, and a window of one frame has to miss the floor. The last
+line is one JSON object; exit status 1 where the floor is missed, 3 where nothing can be concluded.
 """
 
 from __future__ import annotations
@@ -90,6 +90,11 @@ class Measured:
         return median(self.times_ms(arm)) / self.bound_ms
 
     @property
+    def ratio_reachable(self) -> float:
+        """Median time of the product's choice by what whole chunks can reach."""
+        return median(self.times_ms(CHOSEN)) / self.reachable_ms
+
+    @property
     def control(self) -> float:
         """The case against itself."""
         return self.rounds.ratio(TWIN, CHOSEN)
@@ -103,7 +108,7 @@ class Measured:
             "ms": round(taken_ms, 1),
             "bound_ms": round(self.bound_ms, 1),
             "ratio": round(self.ratio(), 3),
-            "ratio_reachable": round(taken_ms / self.reachable_ms, 3),
+            "ratio_reachable": round(self.ratio_reachable, 3),
             "former_ms": round(median(self.times_ms(FORMER)), 1),
             "former_ratio": round(self.ratio(FORMER), 3),
             "control": round(self.control, 3),
@@ -167,7 +172,7 @@ async def measure(folder: Path, stages: Sequence[int], rounds_wanted: int, progr
                     await measure_case(route, one, rounds_wanted, is_far=(latency_ms, is_narrow) == FAR)
                     progress.say(
                         f"{name}: {one.chunking.rows} rows, {one.ratio():.3f} of the bound "
-                        f"({median(one.times_ms(CHOSEN)) / one.reachable_ms:.3f} of what can be reached), "
+                        f"({one.ratio_reachable:.3f} of what can be reached), "
                         f"former {one.ratio(FORMER):.3f}"
                     )
                     progress.advance(estimate_s(case, rounds_wanted))
@@ -183,8 +188,8 @@ def conclude(found: Sequence[Measured]) -> tuple[int, str]:
     one_frame = [one.one_frame_ms / one.bound_ms for one in found if one.one_frame_ms is not None]
     if not one_frame or not all(ratio > FLOOR for ratio in one_frame):
         return EXIT_INCONCLUSIVE, "a window of one frame was not found to be slow"
-    slow = [f"{one.name} ({one.ratio():.3f})" for one in found if not one.ratio() <= FLOOR]
-    return (EXIT_SLOW, f"over {FLOOR} of the bound: {'; '.join(slow)}") if slow else (0, "")
+    slow = [f"{one.name} ({one.ratio_reachable:.3f})" for one in found if not one.ratio_reachable <= FLOOR]
+    return (EXIT_SLOW, f"over {FLOOR} of what can be reached: {'; '.join(slow)}") if slow else (0, "")
 
 
 def main() -> int:
@@ -214,7 +219,7 @@ def main() -> int:
         print(f"bench-prefill: {why}")
     result = {
         "worst_ratio": round(max(one.ratio() for one in found), 3),
-        "worst_ratio_reachable": round(max(median(one.times_ms(CHOSEN)) / one.reachable_ms for one in found), 3),
+        "worst_ratio_reachable": round(max(one.ratio_reachable for one in found), 3),
         "best_former_ratio": round(min(one.ratio(FORMER) for one in found), 3),
         "control": round(farthest_from_one([one.control for one in found]), 3),
         "cases": {one.name: one.report() for one in found},
