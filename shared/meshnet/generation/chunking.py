@@ -200,7 +200,8 @@ def choose_chunking(pipeline: Pipeline, *, is_exact: bool = False) -> Chunking:
     if is_exact or not pipeline.is_known:
         rows = min(CHUNK_ROWS, pipeline.rows_that_fit)
     else:
-        rows = min(pipeline.admissible_rows(), key=lambda one: (pipeline.prefill_ms(one), -one))
+        # To the microsecond: of equally many chunks the largest are chosen, whatever the figures' last digits are.
+        rows = min(pipeline.admissible_rows(), key=lambda one: (round(pipeline.prefill_ms(one), 3), -one))
     rows = min(rows, max(1, pipeline.prompt_tokens))
     interval_ms = pipeline.interval_ms(rows) if pipeline.is_known else 0.0
     windows = tuple(_window(pipeline, index, rows, interval_ms) for index in range(len(pipeline.links)))
