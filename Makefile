@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model parity bench-split bench-steps bench-batch bench-turn bench-prefill asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model parity bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -43,6 +43,10 @@ bench-turn: native model ## measure the compute turn beside a third worker and f
 
 bench-prefill: native ## measure a long prompt through up to 8 timed stages against the pipeline's bound; one JSON line at the end
 	@$(VENV) -m tests.bench.prefill $(ARGS)
+
+bench-codecs: native model ## measure what packing rows between stages costs; one JSON line at the end, status 1 where a bar is missed
+	@$(VENV) native/tools/build.py $(PRESET) --target pack_rows
+	@LLAMA_CPP_LIB_PATH=$(CURDIR)/build/native/cpu/bin PYTHONPATH=packaging/demo $(VENV) -m tests.bench.codecs $(ARGS)
 
 asan: bootstrap ## build our own sources with sanitizers and run their native tests
 	@$(VENV) native/tools/build.py cpu-asan

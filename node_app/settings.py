@@ -7,6 +7,7 @@ which option and why (`SettingsError`), never in a traceback. The token is not p
 from __future__ import annotations
 
 import argparse
+import math
 import platform
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -145,6 +146,18 @@ def parse_number(text: str, lowest: int, highest: int) -> int:
     return int(text)
 
 
+def parse_upload_mbit(text: str) -> int:
+    """Parse Mbit/s, fractions too, as bytes a second; raises ValueError with a reason."""
+    try:
+        mbit = float(text)
+    except ValueError:
+        mbit = math.nan
+    bytes_per_s = round(mbit * BYTES_PER_S_OF_MBIT) if 0 < mbit <= UPLOAD_MBIT_MAX else 0
+    if bytes_per_s < 1:
+        raise ValueError(f"{text!r} is not a rate in Mbit/s, up to {UPLOAD_MBIT_MAX}")
+    return bytes_per_s
+
+
 def parse_api_port(text: str) -> int | None:
     """Parse a port, 0 for a free one, or `none`, which gives None; raises ValueError with a reason."""
     return None if text == "none" else parse_number(text, 0, PORT_MAX)
@@ -254,13 +267,13 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         layers=values.parsed("layers", parse_layers),
         threads=values.parsed("threads", number_parser(1, THREADS_MAX)),
         carrier=values.parsed("carrier", parse_carrier) or Carrier.AUTO,
-        upload_bytes_per_s=BYTES_PER_S_OF_MBIT * (values.parsed("upload_mbit", number_parser(1, UPLOAD_MBIT_MAX)) or 0),
         name=values.parsed("name", parse_name) or platform.node() or "node",
         state_dir=choose_state_dir(parsed.state_dir, environment),
         worker_path=values.path("worker"),
         link_listen=values.parsed("link_listen", parse_listen_address),
         context_length=values.parsed("context", number_parser(CONTEXT_LENGTH_MIN, CONTEXT_LENGTH_MAX)),
         max_sessions=values.parsed("max_sessions", number_parser(1, SESSIONS_MAX)) or DEFAULT_SESSIONS,
+        upload_bytes_per_s=values.parsed("upload_mbit", parse_upload_mbit) or 0,
         api_port=values.parsed("api_port", parse_api_port) if values.text("api_port") else 0,
         allow_probe=parsed.allow_probe,
         json_log=parsed.json_log,

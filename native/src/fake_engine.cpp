@@ -1,11 +1,13 @@
 #include "fake_engine.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <thread>
 
 #include "protocol_limits.h"
+#include "seam_codec.h"
 
 namespace meshnet {
 namespace {
@@ -24,13 +26,21 @@ constexpr std::uint32_t kMaxWidth = 1u << 16;
 constexpr std::uint32_t kMaxSessions = 1024;
 constexpr std::uint32_t kMaxContextLength = 1u << 20;
 
-// A stranger's row may hold any finite number; a layer of this engine gives integers below the modulus only.
-bool IsResidue(float value) {
-  return value >= 0.0f && value < static_cast<float>(kModulus) && value == std::floor(value);
+// What the coarsest codec may make of the largest integer below the modulus.
+constexpr float kMaxTaken = 65536.0f;
+
+// A stranger's row may hold any finite number; a layer of this engine gives integers below the modulus, which a codec
+// may move a little.
+bool MayBeGiven(float value) { return value >= 0.0f && value <= kMaxTaken; }
+
+// What a codec has moved counts by its bits, so that no difference is lost.
+std::uint64_t ResidueOf(float value) {
+  if (value < static_cast<float>(kModulus) && value == std::floor(value)) return static_cast<std::uint64_t>(value);
+  return std::bit_cast<std::uint32_t>(value) % kModulus;
 }
 
 Status CheckResidues(std::span<const float> hidden) {
-  if (std::all_of(hidden.begin(), hidden.end(), IsResidue)) return Status::Ok();
+  if (std::all_of(hidden.begin(), hidden.end(), MayBeGiven)) return Status::Ok();
   return {Code::kNotFinite, "a value that no fake layer gives"};
 }
 
@@ -73,6 +83,7 @@ ShardFacts FactsOf(const LoadPlan& plan) {
   contract.set_needs_token_ids(is_head);
   if (!is_head) AddHiddenSpec(plan.fake_width, contract.mutable_inputs());
   if (!is_tail) AddHiddenSpec(plan.fake_width, contract.mutable_outputs());
+  AddCodecs(&contract);
   contract.set_contract_digest(ContractDigest(plan, contract, "width=" + std::to_string(plan.fake_width)));
   contract.mutable_exact_class()->set_backend("fake");
   contract.mutable_exact_class()->set_ubatch(plan.ubatch_rows);
@@ -160,7 +171,7 @@ void FakeEngine::RunSlice(const StepSlice& slice) {
   for (std::uint32_t r = 0; r < slice.rows; ++r) {
     for (std::uint32_t i = 0; i < width_; ++i) {
       row[i] = facts_.is_head() ? (slice.token_ids[r] + std::uint64_t{1}) * (2 * i + 3) % kModulus
-                                : static_cast<std::uint64_t>(slice.hidden[std::size_t{r} * width_ + i]);
+                                : ResidueOf(slice.hidden[std::size_t{r} * width_ + i]);
     }
     RunRow(sequence, &row);
     if (!facts_.is_tail()) {

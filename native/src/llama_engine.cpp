@@ -16,6 +16,7 @@
 #include "llama_profile.h"
 #include "llama_slots.h"
 #include "protocol_limits.h"
+#include "seam_codec.h"
 #include "tensor_codec.h"
 
 namespace meshnet {
@@ -130,6 +131,7 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   if (plan.layers.layer_end < artifact.n_layers) facts.output_width = seam_width;
   if (!facts.is_head()) AddHiddenSpec(facts.input_width, contract.mutable_inputs());
   if (!facts.is_tail()) AddHiddenSpec(facts.output_width, contract.mutable_outputs());
+  AddCodecs(&contract);
   // The context-size class picks rope factors; the rest of the rope settings is the artifact's own.
   contract.set_contract_digest(ContractDigest(plan, contract, "n_ctx_seq=" + std::to_string(llama_n_ctx_seq(context))));
   FillExactClass(plan, contract.mutable_exact_class());

@@ -1,6 +1,7 @@
 #include "session.h"
 
 #include "prompt_budget.h"
+#include "seam_codec.h"
 
 namespace meshnet {
 
@@ -24,7 +25,7 @@ Status Session::Queue(v1::Frame&& frame, TimePoint now) {
   if (status.ok()) status = CheckPosition(frame);
   if (!status.ok()) return status;
   for (const v1::Tensor& tensor : frame.tensors()) {
-    if (!AllFinite(tensor.data())) return {Code::kNotFinite, "a row that is not finite"};
+    if (!IsFinite(tensor)) return {Code::kNotFinite, "a row that is not finite"};
   }
   queued_length_ = frame.position() + frame.rows();
   if (frame.phase() == v1::PHASE_DECODE) token_frames_ = 0;
@@ -72,8 +73,8 @@ Status Session::CheckContract(const v1::Frame& frame) const {
       return {Code::kWrongShape, "not the tensors of the contract"};
     }
     const v1::Tensor& tensor = frame.tensors(0);
-    if (tensor.dtype() != v1::DTYPE_F32 || tensor.codec() != v1::CODEC_RAW) {
-      return {Code::kWrongDtype, "not the element type and codec of the contract"};
+    if (tensor.dtype() != v1::DTYPE_F32 || tensor.codec() != terms_.CodecOf(terms_.upstream())) {
+      return {Code::kWrongDtype, "not the element type of the contract and the codec of the seam"};
     }
     if (tensor.shape(1) != facts_.input_width) return {Code::kWrongShape, "rows of another width"};
   }
@@ -83,8 +84,7 @@ Status Session::CheckContract(const v1::Frame& frame) const {
   for (const std::uint32_t id : frame.token_ids()) {
     if (id >= facts_.contract.vocab_size()) return {Code::kBadTokenId, "a token id out of the vocabulary"};
   }
-  const std::uint64_t output_bytes = std::uint64_t{frame.rows()} * facts_.output_width * sizeof(float);
-  if (downstream.has_value() && !downstream->Fits(output_bytes)) {
+  if (downstream.has_value() && !downstream->Fits(OutputBytes(frame))) {
     return {Code::kMessageTooLarge, "rows that the next edge's window cannot hold"};
   }
   return Status::Ok();
@@ -104,13 +104,13 @@ Status Session::CheckPosition(const v1::Frame& frame) const {
   return Status::Ok();
 }
 
-std::uint64_t Session::OutputBytes() const {
-  return std::uint64_t{pending.front().frame.rows()} * facts_.output_width * sizeof(float);
+std::uint64_t Session::OutputBytes(const v1::Frame& frame) const {
+  return terms_.PackedRowsBytes(terms_.downstream(), frame.rows(), facts_.output_width);
 }
 
 bool Session::IsReady() const {
   if (!is_open || in_step || gone_at.has_value() || pending.empty()) return false;
-  return !downstream.has_value() || downstream->HasCredit(OutputBytes());
+  return !downstream.has_value() || downstream->HasCredit(OutputBytes(pending.front().frame));
 }
 
 std::uint32_t Session::RowsToTake(std::uint32_t prompt_rows, TimePoint now) const {

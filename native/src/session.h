@@ -47,8 +47,8 @@ class Session {
   // the sequence, and queues it. A failure ends the session.
   Status Queue(v1::Frame&& frame, TimePoint now);
 
-  // Bytes of the hidden rows that the frame in front will give; 0 on the tail.
-  std::uint64_t OutputBytes() const;
+  // Bytes that the hidden rows of a frame take on the seam after this stage; 0 on the tail.
+  std::uint64_t OutputBytes(const v1::Frame& frame) const;
 
   // Whether the frame in front may run now: it exists, no step has the session, the next stage has credit.
   bool IsReady() const;

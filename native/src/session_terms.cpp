@@ -4,6 +4,7 @@
 
 #include "digest.h"
 #include "sampler.h"
+#include "seam_codec.h"
 
 namespace meshnet {
 namespace {
@@ -28,9 +29,6 @@ Result<EdgeTerms> ParseEdge(const v1::EdgeSpec& spec, const SessionTerms& terms)
   if (edge.edge.from_stage != terms.stage && edge.edge.to_stage != terms.stage) {
     return Malformed("an edge of other stages");
   }
-  if (spec.codec() != v1::CODEC_UNSPECIFIED && spec.codec() != v1::CODEC_RAW) {
-    return Status(Code::kContractMismatch, "only raw rows are spoken");
-  }
   switch (spec.carrier()) {
     case v1::EdgeSpec::CARRIER_LOCAL:
       if (edge.edge.from_stage != edge.edge.to_stage) return Malformed("a local edge between two stages");
@@ -54,23 +52,38 @@ Result<EdgeTerms> ParseEdge(const v1::EdgeSpec& spec, const SessionTerms& terms)
   edge.peer_fingerprint = spec.peer_fingerprint();
   edge.dial = spec.dial();
   edge.window = {spec.window_frames(), spec.window_bytes()};
+  if (spec.codec() != v1::CODEC_UNSPECIFIED) edge.codec = spec.codec();
   return edge;
 }
 
+bool IsSeam(Edge edge) {
+  return edge.from_stage != kGatewayStage && edge.to_stage != kGatewayStage && edge.from_stage < edge.to_stage;
+}
+
+// A codec belongs to rows: to a seam's, of a width that it can pack, and on an exact route to none but raw ones.
+Status CheckCodec(const EdgeTerms& edge, const SessionTerms& terms, const ShardFacts& facts, bool exact) {
+  if (edge.codec == v1::CODEC_RAW) return Status::Ok();
+  if (!IsSeam(edge.edge)) return Malformed("a codec on an edge without rows");
+  const bool is_input = edge.edge.to_stage == terms.stage;
+  if (!CanPack(edge.codec, is_input ? facts.input_width : facts.output_width)) {
+    return {Code::kContractMismatch, "a codec that is not spoken here for rows of this width"};
+  }
+  if (exact) return {Code::kContractMismatch, "an exact route carries raw rows alone"};
+  return Status::Ok();
+}
+
 // An edge that carries frames needs room for one row at least.
-Status CheckFrameEdge(const SessionTerms& terms, Edge edge, std::uint64_t row_bytes) {
+Status CheckFrameEdge(const SessionTerms& terms, Edge edge, std::uint32_t elements_per_row) {
   const EdgeTerms* found = terms.Find(edge);
   if (found == nullptr) return Malformed("an edge that the stage needs is missing");
+  const std::uint64_t row_bytes = terms.PackedRowsBytes(edge, 1, elements_per_row);
   if (found->window.frames < 1 || found->window.tensor_bytes < row_bytes) return Malformed("a window without room");
   return Status::Ok();
 }
 
 Status CheckEdges(const SessionTerms& terms, const ShardFacts& facts) {
-  constexpr std::uint64_t kElementBytes = 4;
-  Status status = CheckFrameEdge(terms, terms.upstream(), facts.input_width * kElementBytes);
-  if (status.ok() && !terms.is_tail()) {
-    status = CheckFrameEdge(terms, terms.downstream(), facts.output_width * kElementBytes);
-  }
+  Status status = CheckFrameEdge(terms, terms.upstream(), facts.input_width);
+  if (status.ok() && !terms.is_tail()) status = CheckFrameEdge(terms, terms.downstream(), facts.output_width);
   if (status.ok() && terms.is_tail() && terms.Find(terms.downstream()) == nullptr) {
     status = Malformed("the tail has no edge to the Gateway");
   }
@@ -129,6 +142,15 @@ const EdgeTerms* SessionTerms::Find(Edge edge) const {
   return nullptr;
 }
 
+v1::Codec SessionTerms::CodecOf(Edge edge) const {
+  const EdgeTerms* found = Find(edge);
+  return found == nullptr ? v1::CODEC_RAW : found->codec;
+}
+
+std::uint64_t SessionTerms::PackedRowsBytes(Edge edge, std::uint32_t rows, std::uint32_t elements_per_row) const {
+  return PackedBytes(v1::DTYPE_F32, CodecOf(edge), rows, elements_per_row);
+}
+
 Result<SessionTerms> ParseSessionTerms(const v1::SessionSpec& spec, const ShardFacts& facts) {
   Status status = CheckIdentity(spec);
   if (status.ok()) status = CheckContract(spec, facts);
@@ -151,6 +173,8 @@ Result<SessionTerms> ParseSessionTerms(const v1::SessionSpec& spec, const ShardF
   for (const v1::EdgeSpec& edge_spec : spec.edges()) {
     Result<EdgeTerms> edge = ParseEdge(edge_spec, terms);
     if (!edge.ok()) return edge.status();
+    status = CheckCodec(edge.value(), terms, facts, spec.exact());
+    if (!status.ok()) return status;
     if (terms.Find(edge.value().edge) != nullptr) return Malformed("an edge is named twice");
     terms.edges.push_back(std::move(edge.value()));
   }

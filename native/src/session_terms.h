@@ -28,6 +28,7 @@ struct EdgeTerms {
   std::string peer_fingerprint;  // kPeer: SHA-256 of the certificate, 32 bytes
   bool dial = false;
   Window window;
+  v1::Codec codec = v1::CODEC_RAW;  // of a seam's rows
 };
 
 struct SessionTerms {
@@ -57,6 +58,10 @@ struct SessionTerms {
 
   // None where this stage may not use the edge.
   const EdgeTerms* Find(Edge edge) const;
+
+  // How the rows on an edge are packed, and the bytes of so many.
+  v1::Codec CodecOf(Edge edge) const;
+  std::uint64_t PackedRowsBytes(Edge edge, std::uint32_t rows, std::uint32_t elements_per_row) const;
 };
 
 // Checks a spec against a loaded shard. kMalformed, kContractMismatch, kBadTokenId, kContextFull.

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "tensor_codec.h"
+#include "seam_codec.h"
 
 namespace meshnet {
 namespace {
@@ -62,7 +62,7 @@ void StepRunner::Gather(std::vector<StepItem>* items) {
     slice.token_ids = {frame.token_ids().data(), static_cast<std::size_t>(frame.token_ids_size())};
     if (facts.input_width > 0) {
       const std::span<float> hidden = std::span(hidden_).subspan(offset, std::size_t{slice.rows} * facts.input_width);
-      CopyTensor(frame.tensors(0), hidden);
+      UnpackRows(frame.tensors(0), hidden);
       slice.hidden = hidden;
       offset += hidden.size();
     }
@@ -80,9 +80,10 @@ void StepRunner::Deliver(const StepResult& result, StepItem* item) {
   if (!item->status.ok()) return;
   const v1::Frame& frame = item->rows.frame;
   if (!result.hidden.empty()) {
-    v1::Frame carrier;
-    AddTensor(kHiddenTensor, frame.rows(), result.hidden, &carrier);
-    item->hidden = std::move(*carrier.mutable_tensors(0));
+    const SessionTerms& terms = item->session->terms();
+    item->status = PackRows(terms.CodecOf(terms.downstream()), kHiddenTensor, frame.rows(), result.hidden,
+                            &item->hidden.emplace());
+    if (!item->status.ok()) return;
   }
   if (!result.logits.empty()) {
     const std::uint64_t position = frame.position() + frame.rows();

@@ -47,7 +47,7 @@ class StepRunner {
   void Run(std::vector<StepItem>* items);
 
  private:
-  // Copies rows into one buffer, so that engines get aligned floats; rewinds where a frame asks.
+  // Unpacks rows into one buffer, so that engines get aligned floats; rewinds where a frame asks.
   void Gather(std::vector<StepItem>* items);
   void Deliver(const StepResult& result, StepItem* item);
 

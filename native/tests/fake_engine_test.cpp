@@ -130,8 +130,8 @@ TEST(FakeEngineTest, HiddenRowsThatNoLayerGivesAreRefusedAndOthersRun) {
   ASSERT_TRUE(engine->Open(0).ok());
   ASSERT_TRUE(engine->Open(1).ok());
   int refused = 0;
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1.0f, 0.5f,
-                          65521.0f, 1e30f}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1.0f, 65537.0f, 1e30f}) {
     std::vector<float> rows(16, 7.0f);
     std::vector<float> bad_rows = rows;
     bad_rows[15] = bad;

@@ -102,7 +102,10 @@ inline v1::EdgeMessage AckOn(Edge edge, std::uint64_t seq, char name = 's') {
 class TestStage {
  public:
   explicit TestStage(LayerSpan layers, std::uint32_t max_sessions = 4, std::uint32_t kv_cells = 0)
-      : engine(LoadFake(layers, max_sessions, kv_cells)), machine(engine->facts()), runner_(engine.get()) {}
+      : TestStage(LoadFake(layers, max_sessions, kv_cells)) {}
+
+  explicit TestStage(std::unique_ptr<ShardEngine> loaded)
+      : engine(std::move(loaded)), machine(engine->facts()), runner_(engine.get()) {}
 
   // Runs orders and steps until nothing is left to do.
   void Run(TimePoint now) {

@@ -39,6 +39,7 @@ class OwnStage:
     layer_end: int
     carrier: str = "local"
     seam_bytes_per_token: int = 0
+    seam_codec: str = ""
 
 
 class LocalGeneration:

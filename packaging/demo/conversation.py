@@ -28,6 +28,7 @@ class Stage:
     layer_end: int
     carrier: str
     seam_bytes_per_token: int
+    seam_codec: str
 
 
 @dataclass

@@ -30,7 +30,7 @@ def figures(answer: Answer) -> str:
 
 def seam(row: Stage) -> str:
     """What the stage hands on for each token."""
-    return f"{row.seam_bytes_per_token:,} B per token" if row.seam_bytes_per_token else "tokens"
+    return f"{row.seam_bytes_per_token:,} B per token, {row.seam_codec}" if row.seam_bytes_per_token else "tokens"
 
 
 class Display(Protocol):

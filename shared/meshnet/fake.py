@@ -27,6 +27,8 @@ _PRINTABLE: Final = range(32, 127)
 _PRINTABLE_BONUS: Final = 16.0
 _END_LOGIT: Final = 64.0
 _LOGIT_DIVISOR: Final = 4096.0
+# What the coarsest codec may make of the largest integer below `MODULUS`.
+_MAX_TAKEN: Final = 65536.0
 
 Row: TypeAlias = tuple[int, ...]
 
@@ -131,14 +133,22 @@ def pack_rows(rows: Sequence[Row]) -> bytes:
 
 
 def unpack_rows(data: bytes, width: int) -> list[Row]:
-    """Read back what `pack_rows` gave.
+    """Read back what `pack_rows` gave, or what a codec made of it, which counts by its bits.
 
     Raises:
-        ValueError: the length is no whole number of rows, or a value is no integer below `MODULUS` (NaN included).
+        ValueError: the length is no whole number of rows, or no codec gives a value (NaN included).
     """
     if len(data) % (4 * width):
         raise ValueError(f"{len(data)} bytes are no rows of {width}")
     values = struct.unpack(f"<{len(data) // 4}f", data)
-    if not all(0 <= value < MODULUS and value == int(value) for value in values):
+    if not all(0 <= value <= _MAX_TAKEN for value in values):
         raise ValueError("a value that no fake layer gives")
-    return [tuple(int(value) for value in values[at : at + width]) for at in range(0, len(values), width)]
+    residues = [_residue_of(value) for value in values]
+    return [tuple(residues[at : at + width]) for at in range(0, len(residues), width)]
+
+
+def _residue_of(value: float) -> int:
+    if value < MODULUS and value == int(value):
+        return int(value)
+    (bits,) = struct.unpack("<I", struct.pack("<f", value))
+    return int(bits) % MODULUS

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from meshnet.constants import TOKEN_ACK_WINDOW
-from meshnet.frame import PrefillProgress, TokenEvent
+from meshnet.frame import Codec, PrefillProgress, TokenEvent
 from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2, worker_pb2
 from tests.bench.resident import ResidentWeights, memory_of
@@ -166,14 +166,14 @@ class LlamaRoute:
             while not (await self._native.route.workers[0].status()).computing:  # noqa: ASYNC110 - each turn is a call
                 await asyncio.sleep(_ASK_AGAIN_S)
 
-    async def tokens_per_s(self, tokens: int, *, sessions: int = 1) -> float:
-        """Rate of all sessions together while they generate `tokens` each at the same time.
+    async def tokens_per_s(self, tokens: int, *, sessions: int = 1, codec: Codec = Codec.RAW) -> float:
+        """Rate of all sessions together while they generate `tokens` each at the same time, rows packed by `codec`.
 
         Raises:
             TimeoutError: nothing came.
             RouteFailedError: a stage gave up.
         """
-        streams = await self.streams(tokens, sessions)
+        streams = (await self._serve(tokens, sessions, codec=codec))[0]
         for stream in streams:
             self.gaps_ms += stream.gaps_ms()
         return total_rate(streams)
@@ -198,9 +198,9 @@ class LlamaRoute:
         return streams, others[0]
 
     async def _serve(
-        self, tokens: int, sessions: int, newcomer: Newcomer | None = None
+        self, tokens: int, sessions: int, newcomer: Newcomer | None = None, codec: Codec = Codec.RAW
     ) -> tuple[list[Stream], list[Stream]]:
-        gateways = await self._open(tokens, sessions)
+        gateways = await self._open(tokens, sessions, codec=codec)
         streams: dict[SessionKey, Stream] = {}
         for key, gateway in gateways.items():
             streams[key] = Stream(time.perf_counter())

@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from meshnet.constants import MAX_MESSAGE_BYTES
+from meshnet.failure_codes import FailureCode
 from meshnet.fake import FakeSequence, FakeShard, logits_of, pack_rows, unpack_rows
 from meshnet.frame import (
+    Codec,
     EdgeMessage,
     Frame,
     MessageError,
     parse_edge_message,
     parse_frame,
+    seam_codec,
     serialise_edge_message,
     serialise_frame,
 )
@@ -176,3 +179,31 @@ def test_counts_of_cases() -> None:
 
 def plain_rows(rows: list[tuple[int, ...]]) -> list[list[int]]:
     return [list(row) for row in rows]
+
+
+@pytest.mark.parametrize("case", cases("seam_codecs.json", "good"))
+def test_packed_rows(case: dict[str, Any]) -> None:
+    codec, raw = Codec[case["codec"]], bytes.fromhex(case["raw"])
+    packed = seam_codec.pack_rows(codec, raw)
+    assert packed.hex() == case["packed"]
+    assert len(packed) == codec.packed_bytes(len(raw) // 4)
+    assert seam_codec.unpack_rows(codec, packed).hex() == case["unpacked"]
+
+
+@pytest.mark.parametrize("case", cases("seam_codecs.json", "odd_packed"))
+def test_packed_rows_that_no_sender_makes(case: dict[str, Any]) -> None:
+    assert seam_codec.unpack_rows(Codec[case["codec"]], bytes.fromhex(case["packed"])).hex() == case["unpacked"]
+
+
+@pytest.mark.parametrize("case", cases("seam_codecs.json", "refused_rows"))
+def test_rows_that_cannot_be_packed(case: dict[str, Any]) -> None:
+    with pytest.raises(MessageError) as refused:
+        seam_codec.pack_rows(Codec[case["codec"]], bytes.fromhex(case["raw"]))
+    assert refused.value.code == FailureCode.NOT_FINITE
+
+
+@pytest.mark.parametrize("case", cases("seam_codecs.json", "refused_packed"))
+def test_packed_rows_that_are_not_finite(case: dict[str, Any]) -> None:
+    with pytest.raises(MessageError) as refused:
+        seam_codec.unpack_rows(Codec[case["codec"]], bytes.fromhex(case["packed"]))
+    assert refused.value.code == FailureCode.NOT_FINITE

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from meshnet.failure_codes import FailureCode
 from meshnet.fake import MODULUS, Row, logits_of, pack_rows, unpack_rows
-from meshnet.frame import Frame, Phase, TokenEvent
+from meshnet.frame import Frame, Phase, TokenEvent, seam_codec
 from meshnet.sampling import log_probability, sample, top_log_probabilities
 from tests.simulators.faults import Faults
 from tests.simulators.stage_session import StageSession
@@ -34,7 +34,8 @@ def run_step(session: StageSession, frame: Frame, faults: Faults) -> Outcome:
         rows = session.sequence.step_tokens(frame.token_ids)
     else:
         try:
-            taken = unpack_rows(frame.tensors[0].data, frame.tensors[0].shape[1])
+            tensor = frame.tensors[0]
+            taken = unpack_rows(seam_codec.unpack_rows(tensor.codec, tensor.data), tensor.shape[1])
         except ValueError:
             return Outcome(failure=FailureCode.NOT_FINITE)
         rows = session.sequence.step_rows(taken)

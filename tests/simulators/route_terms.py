@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, TOKEN_ACK_WINDOW
 from meshnet.fake import END_TOKEN_ID
+from meshnet.frame import Codec
 from meshnet.ids import Edge, SessionKey
 from meshnet.sampling import SamplingTerms
-from meshnet.v1 import session_pb2
+from meshnet.v1 import frame_pb2, session_pb2
 
 WINDOW_BYTES = 4 * 1024 * 1024
 
@@ -29,6 +30,7 @@ class RouteTerms:
     step_deadline_ms: int = 5_000
     idle_ms: int = 10_000
     end_tokens: tuple[int, ...] = (END_TOKEN_ID,)
+    codec: Codec = Codec.RAW
 
 
 def edges_of(n_stages: int) -> list[Edge]:
@@ -69,18 +71,19 @@ def spec_for(terms: RouteTerms, stage: int, contracts: list[session_pb2.Boundary
         step_deadline_ms=terms.step_deadline_ms,
         token_window=terms.token_window,
         gateway_grace_ms=terms.gateway_grace_ms,
-        exact=True,
+        exact=terms.codec is Codec.RAW,
     )
 
 
 def _edge(edge: Edge, terms: RouteTerms) -> session_pb2.EdgeSpec:
     is_local = edge.from_stage == edge.to_stage
     is_ring = edge.to_stage == 0 and edge.from_stage != GATEWAY_STAGE
+    is_seam = edge.from_stage < edge.to_stage != GATEWAY_STAGE
     return session_pb2.EdgeSpec(
         from_stage=edge.from_stage,
         to_stage=edge.to_stage,
         carrier=session_pb2.EdgeSpec.CARRIER_LOCAL if is_local else session_pb2.EdgeSpec.CARRIER_RELAY,
         window_frames=DECODE_WINDOW_FRAMES if is_ring else terms.window_frames,
         window_bytes=WINDOW_BYTES,
-        codec="CODEC_RAW",
+        codec=frame_pb2.Codec.Name(terms.codec if is_seam else Codec.RAW),
     )

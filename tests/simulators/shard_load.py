@@ -13,6 +13,7 @@ from meshnet.artifact.gguf import read_header
 from meshnet.constants import GRAPH_SEMANTICS_VERSION
 from meshnet.errors import WorkerError
 from meshnet.fake import DEFAULT_WIDTH, VOCAB_SIZE, FakeShard
+from meshnet.frame import Codec
 from meshnet.v1 import frame_pb2, session_pb2, worker_pb2
 
 DEFAULT_LAYERS = 4
@@ -96,7 +97,12 @@ def _contract(
         context_length=context_length,
         contract_digest=_contract_digest(shard, artifact_digest, context_length),
         exact_class=session_pb2.ExactClass(backend="fake", ubatch=ubatch),
+        codecs=[] if shard.owns_input and shard.owns_output else _codec_names(shard.width),
     )
+
+
+def _codec_names(width: int) -> list[str]:
+    return [frame_pb2.Codec.Name(codec) for codec in (Codec.BF16, Codec.Q8_0) if codec.can_pack(width)]
 
 
 def _contract_digest(shard: FakeShard, artifact_digest: bytes, context_length: int) -> bytes:

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.frame import (
-    Codec,
     DType,
     EdgeBody,
     EdgeMessage,
@@ -22,6 +21,7 @@ from meshnet.frame import (
     TokenEvent,
     fragment_frame,
 )
+from meshnet.frame.seam_codec import pack_rows
 from meshnet.ids import Edge
 from tests.simulators.engine_step import Outcome, hidden_bytes, spoiled
 from tests.simulators.faults import Faults
@@ -44,7 +44,8 @@ class StageOutput:
         """Forward a step's rows, in parts where they are many."""
         taken, terms = waiting.frame, session.terms
         width = len(outcome.rows[0])
-        data = hidden_bytes(outcome)
+        codec = terms.codecs[terms.downstream]
+        data = pack_rows(codec, hidden_bytes(outcome))
         wants_logits = taken.prompt_end or taken.phase is not Phase.PREFILL
         frame = replace(
             taken,
@@ -52,7 +53,7 @@ class StageOutput:
             to_stage=terms.stage + 1,
             seq=session.sending[terms.downstream].send(len(data)),
             token_ids=(),
-            tensors=(Tensor("hidden", DType.F32, (taken.rows, width), Codec.RAW, data),),
+            tensors=(Tensor("hidden", DType.F32, (taken.rows, width), codec, data),),
             logits_rows=(taken.rows - 1,) if wants_logits else (),
             budget_ms=_remaining_ms(taken.budget_ms, now_s - waiting.received_at_s),
             residence=_residence(session, waiting, taken_at_s, now_s),

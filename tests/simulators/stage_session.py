@@ -5,8 +5,6 @@ Invariant: frames are checked against the contract, the route and the stage's le
 
 from __future__ import annotations
 
-import math
-import struct
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +12,8 @@ from dataclasses import dataclass
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.failure_codes import FailureCode
 from meshnet.fake import FakeSequence
-from meshnet.frame import Codec, DType, Frame, MessageError, Phase, TokenEvent
+from meshnet.frame import DType, Frame, MessageError, Phase, TokenEvent
+from meshnet.frame.seam_codec import unpack_rows
 from meshnet.ids import Edge
 from meshnet.session import ReceivingEdge, SendingEdge
 from meshnet.token_window import TokenSender
@@ -155,7 +154,9 @@ class StageSession:
             edge.close()
 
     def _output_bytes(self, frame: Frame) -> int:
-        return 0 if self.terms.is_tail else frame.rows * self._load.shard.width * 4
+        if self.terms.is_tail:
+            return 0
+        return self.terms.codecs[self.terms.downstream].packed_bytes(frame.rows * self._load.shard.width)
 
     def _check_route(self, frame: Frame) -> None:
         terms = self.terms
@@ -200,11 +201,13 @@ class StageSession:
         named = len(frame.tensors) == 1 and frame.tensors[0].name == "hidden"
         self._require(named, FailureCode.WRONG_SHAPE, "not the tensors of the contract", frame)
         tensor = frame.tensors[0]
-        raw = tensor.dtype is DType.F32 and tensor.codec is Codec.RAW
-        self._require(raw, FailureCode.WRONG_DTYPE, "not the type and codec of the contract", frame)
+        agreed = tensor.dtype is DType.F32 and tensor.codec is self.terms.codecs[self.terms.upstream]
+        self._require(agreed, FailureCode.WRONG_DTYPE, "not the contract's type and the seam's codec", frame)
         self._require(tensor.shape[1] == self._load.shard.width, FailureCode.WRONG_SHAPE, "another width", frame)
-        values = struct.unpack(f"<{len(tensor.data) // 4}f", tensor.data)
-        self._require(all(map(math.isfinite, values)), FailureCode.NOT_FINITE, "a row that is not finite", frame)
+        try:
+            unpack_rows(tensor.codec, tensor.data)
+        except MessageError as error:
+            raise MessageError(error.code, error.message, frame.address) from error
 
     def _check_position(self, frame: Frame) -> None:
         began = self.tokens is not None and self.tokens.next_index > len(self.terms.committed)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from meshnet.constants import GATEWAY_STAGE, MAX_STAGES, SESSION_ID_BYTES, TOKEN_ACK_WINDOW
 from meshnet.failure_codes import FailureCode
-from meshnet.frame import MessageError
+from meshnet.frame import Codec, MessageError
 from meshnet.ids import Address, Edge, SessionKey
 from meshnet.sampling import SamplingTerms
 from meshnet.session import Window
@@ -29,6 +29,7 @@ class StageTerms:
     prompt_tokens: int
     committed: tuple[int, ...]
     windows: dict[Edge, Window]
+    codecs: dict[Edge, Codec]
     sampling: SamplingTerms
     generation: GenerationTerms
     kv_cells: int
@@ -79,6 +80,7 @@ def parse_terms(spec: session_pb2.SessionSpec, load: ShardLoad) -> StageTerms:
         prompt_tokens=prompt_tokens,
         committed=tuple(spec.committed),
         windows=windows,
+        codecs={Edge(e.from_stage, e.to_stage): _codec(e, spec, load) for e in spec.edges},
         sampling=_sampling(spec.sampling),
         generation=GenerationTerms(
             prompt_tokens=prompt_tokens,
@@ -125,14 +127,23 @@ def _check_edges(spec: session_pb2.SessionSpec, terms: StageTerms) -> None:
     carriers = {session_pb2.EdgeSpec.CARRIER_RELAY, session_pb2.EdgeSpec.CARRIER_LOCAL}
     spoken = all(edge.carrier in carriers for edge in spec.edges)
     _require(spoken, FailureCode.MALFORMED, "the simulator speaks through its bridge only")
-    raw = {frame_codec for edge in spec.edges if (frame_codec := edge.codec)} <= {1}
-    _require(raw, FailureCode.CONTRACT_MISMATCH, "only raw rows are spoken")
     needed = {terms.upstream, terms.downstream}
     if terms.n_stages > 1 and (terms.is_head or terms.is_tail):
         needed.add(terms.ring)
     _require(needed <= set(terms.windows), FailureCode.MALFORMED, "an edge that the stage needs is missing")
     with_frames = [terms.windows[edge] for edge in needed if edge.to_stage != GATEWAY_STAGE]
     _require(all(window.frames >= 1 for window in with_frames), FailureCode.MALFORMED, "a window without room")
+
+
+def _codec(edge: session_pb2.EdgeSpec, spec: session_pb2.SessionSpec, load: ShardLoad) -> Codec:
+    if edge.codec in {0, Codec.RAW}:
+        return Codec.RAW
+    is_seam = GATEWAY_STAGE not in {edge.from_stage, edge.to_stage} and edge.from_stage < edge.to_stage
+    _require(is_seam, FailureCode.MALFORMED, "a codec on an edge without rows")
+    spoken = edge.codec in load.contract.codecs
+    _require(spoken, FailureCode.CONTRACT_MISMATCH, "a codec that is not spoken here for rows of this width")
+    _require(not spec.exact, FailureCode.CONTRACT_MISMATCH, "an exact route carries raw rows alone")
+    return Codec(edge.codec)
 
 
 def _sampling(sampling: session_pb2.Sampling) -> SamplingTerms:

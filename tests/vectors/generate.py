@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "shared")]
 
-from tests.vectors import edge_cases, engine_cases, frame_cases  # noqa: E402 - the path comes first
+from tests.vectors import edge_cases, engine_cases, frame_cases, seam_cases  # noqa: E402 - the path comes first
 
 BadFields = dict[str, tuple[dict[str, Any], str, bool]]
 BadBytes = dict[str, tuple[str, str, int | None]]
@@ -59,6 +59,12 @@ def files() -> dict[str, dict[str, Any]]:
             "samples": engine_cases.sampling_cases(),
         },
         "fake_engine.json": {"models": engine_cases.fake_cases()},
+        "seam_codecs.json": {
+            "good": seam_cases.good_cases(),
+            "odd_packed": seam_cases.odd_packed_cases(),
+            "refused_rows": seam_cases.refused_rows_cases(),
+            "refused_packed": seam_cases.refused_packed_cases(),
+        },
     }
 
 

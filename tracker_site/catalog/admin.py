@@ -26,10 +26,11 @@ class ModelAdmin(admin.ModelAdmin):
     list_filter = ("is_listed", "architecture")
     search_fields = ("name", "artifact_digest")
     fields = (
-        "name", "is_listed", "prompt_micros", "completion_micros", "chat_template", "artifact_digest", "architecture",
-        "n_layers", "context_length", "vocab_size", "size_bytes", "end_tokens", "created_at",
+        "name", "is_listed", "prompt_micros", "completion_micros", "coarsest_codec", "chat_template",
+        "artifact_digest", "architecture", "n_layers", "context_length", "vocab_size", "size_bytes", "end_tokens",
+        "created_at",
     )  # fmt: skip
-    readonly_fields = fields[5:]
+    readonly_fields = fields[6:]
     actions = ("list_models", "delist_models")
 
     @admin.display(description="size", ordering="size_bytes")

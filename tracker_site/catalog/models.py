@@ -1,7 +1,7 @@
 """The models of the catalogue.
 
 Invariants: a row is complete when it exists (its vocabulary copy is on disk and opens); its artifact never changes,
-only its name, prices and listing do. Nothing is fetched when a request comes.
+only its name, prices, listing and packing do. Nothing is fetched when a request comes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,18 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.utils import timezone
 
+from meshnet.frame import Codec
 from tracker_site.nodes.known_models import KnownModel
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$"
+
+
+class SeamPacking(models.TextChoices):
+    """How far rows between stages may be packed: by that codec, and by all that are more faithful."""
+
+    RAW = Codec.RAW.label, "raw only: nothing is lost"
+    BF16 = Codec.BF16.label, "up to bf16: half the bytes"
+    Q8_0 = Codec.Q8_0.label, "up to q8_0: about a quarter of the bytes"
 
 
 class Model(models.Model):
@@ -40,6 +49,12 @@ class Model(models.Model):
         default=0, help_text="Micro-credits per million generated tokens."
     )
     is_listed = models.BooleanField(default=True, help_text="Offered to clients.")
+    coarsest_codec = models.CharField(
+        max_length=8,
+        choices=SeamPacking.choices,
+        default=SeamPacking.RAW,
+        help_text="What rows between stages may be packed by where a volunteer's line would hold the answer up.",
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:

@@ -46,6 +46,7 @@ def admit(
         sampling=fitted.sampling,
         end_tokens=vocabulary.end_tokens,
         vocabulary_size=vocabulary.size,
+        coarsest_codec=model.coarsest_codec,
     )
     amount_micros = hold_micros(model.prices, prompt_tokens=len(prompt_tokens), max_tokens=fitted.max_tokens)
     return Admission(model, request, vocabulary, amount_micros)

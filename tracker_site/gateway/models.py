@@ -69,6 +69,9 @@ class GenerationStage(models.Model):
     layer_begin = models.PositiveIntegerField()
     layer_end = models.PositiveIntegerField()
     carrier = models.CharField(max_length=16)
+    seam_codec = models.CharField(
+        max_length=16, blank=True, help_text="How it packed the rows that it handed on; empty on the last stage."
+    )
 
     class Meta:
         """In route order."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from meshnet.frame import Codec
+
 if TYPE_CHECKING:
     import uuid
     from collections.abc import AsyncIterator, Sequence
@@ -34,6 +36,7 @@ class ServedModel:
         vocabulary_path: of the vocab-only GGUF on the site's disk.
         chat_template: empty: the file's own.
         created_s: Unix time of import.
+        coarsest_codec: rows between stages may be packed by it, and by all that are more faithful.
     """
 
     name: str
@@ -45,6 +48,7 @@ class ServedModel:
     chat_template: str
     prices: Prices
     created_s: int
+    coarsest_codec: Codec = Codec.RAW
 
 
 class OpenRoute(Protocol):

@@ -65,6 +65,7 @@ def _store(record: Record) -> None:
             layer_begin=stage.layer_begin,
             layer_end=stage.layer_end,
             carrier=stage.carrier,
+            seam_codec=stage.seam_codec,
         )
         for index, stage in enumerate(record.stages)
     )

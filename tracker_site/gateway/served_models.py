@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meshnet.frame import Codec
 from tracker_site import database
 from tracker_site.billing.pricing import Prices
 from tracker_site.catalog.models import Model
@@ -36,4 +37,5 @@ def _served(row: Model) -> ServedModel:
         chat_template=row.chat_template,
         prices=Prices(prompt_micros=row.prompt_micros, completion_micros=row.completion_micros),
         created_s=int(row.created_at.timestamp()),
+        coarsest_codec=Codec[row.coarsest_codec.upper()],
     )

@@ -92,6 +92,9 @@ class LoadedShard(models.Model):
     vocab_size = models.PositiveIntegerField()
     needs_token_ids = models.BooleanField()
     seam_bytes_per_row = models.PositiveIntegerField(help_text="Raw bytes of all output tensors; 0 on the tail.")
+    codecs = models.CharField(
+        max_length=64, blank=True, help_text="Beside raw, how it packs rows between stages; comma separated."
+    )
     first_seen_at = models.DateTimeField(default=timezone.now)
     # Why no route takes it, or not together with others; empty while all is well. See `notices`.
     problem_code = models.CharField(max_length=64, blank=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
+from meshnet.frame import Codec
 from tracker_site.nodes.models import LoadedShard, Node
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class ShardOffer:
         node_public_key: Ed25519, 32 bytes; tickets name it.
         exact_class: serialised `ExactClass`; equal bytes mean equal classes. Empty where the node gave none.
         seam_bytes_per_row: raw bytes of all output tensors of one row; 0 on the tail.
+        codecs: how it can pack rows between stages beside raw.
         decode_ms_per_layer: one row, as the node measured it.
         prefill_ms_per_layer: one row of a full chunk.
         tail_ms: output norm and head, one row; 0 where not owned.
@@ -53,6 +55,7 @@ class ShardOffer:
     vocab_size: int
     needs_token_ids: bool
     seam_bytes_per_row: int
+    codecs: frozenset[Codec]
     decode_ms_per_layer: float
     prefill_ms_per_layer: float
     tail_ms: float
@@ -102,6 +105,7 @@ def _offer(row: LoadedShard) -> ShardOffer:
         vocab_size=row.vocab_size,
         needs_token_ids=row.needs_token_ids,
         seam_bytes_per_row=row.seam_bytes_per_row,
+        codecs=frozenset(Codec[label.upper()] for label in row.codecs.split(",") if label),
         decode_ms_per_layer=row.decode_ms_per_layer,
         prefill_ms_per_layer=row.prefill_ms_per_layer,
         tail_ms=row.tail_ms,

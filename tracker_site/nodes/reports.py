@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import PORT_MAX, SESSION_ID_BYTES
+from meshnet.frame import Codec
 from meshnet.frame.edge_messages import CODE_PATTERN
 from meshnet.ids import SessionKey
 from meshnet.v1 import control_pb2, frame_pb2
@@ -31,6 +32,8 @@ MAX_COUNT: Final = 2**31 - 1  # what a database integer holds
 MAX_MS: Final = 3_600_000.0  # an hour; anything longer is no measurement
 MAX_RATE: Final = 10**12  # bytes a second; no line is as fast
 MAX_EXACT_CLASS_BYTES: Final = 2048
+MAX_CODECS: Final = 16
+KNOWN_CODECS: Final = frozenset(Codec) - {Codec.RAW}
 ELEMENT_BYTES: Final = {frame_pb2.DTYPE_F32: 4, frame_pb2.DTYPE_F16: 2, frame_pb2.DTYPE_BF16: 2, frame_pb2.DTYPE_I32: 4}
 STATES: Final = {
     control_pb2.NodeReport.STATE_LOADING: "loading",
@@ -58,6 +61,7 @@ class ShardIdentity:
     vocab_size: int
     needs_token_ids: bool
     seam_bytes_per_row: int
+    codecs: frozenset[Codec]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,7 @@ def _parse_identity(artifact_digest: bytes, contract: session_pb2.BoundaryContra
         contract.exact_class.SerializeToString(deterministic=True) if contract.HasField("exact_class") else b""
     )
     _require(len(exact_class) <= MAX_EXACT_CLASS_BYTES, "exact_class")
+    _require(len(contract.codecs) <= MAX_CODECS, "codecs")
     return ShardIdentity(
         artifact_digest=artifact_digest,
         architecture=for_people(contract.architecture),
@@ -217,6 +222,8 @@ def _parse_identity(artifact_digest: bytes, contract: session_pb2.BoundaryContra
         vocab_size=contract.vocab_size,
         needs_token_ids=contract.needs_token_ids,
         seam_bytes_per_row=_seam_bytes_per_row(contract),
+        # What a newer worker speaks beside, the site does not know.
+        codecs=frozenset(Codec(int(one)) for one in contract.codecs if int(one) in KNOWN_CODECS),
     )
 
 

@@ -76,6 +76,7 @@ def stored_object(record: GenerationRecord) -> GenerationObject:
                     layer_begin=stage.layer_begin,
                     layer_end=stage.layer_end,
                     carrier=stage.carrier,
+                    seam_codec=stage.seam_codec,
                 )
                 for stage in record.stages.all()
             ],

@@ -18,7 +18,7 @@ from meshnet.errors import RouteError
 from meshnet.failure_codes import TITLES, FailureCode
 from meshnet.tickets import TICKET_ID_BYTES, sign_ticket
 from tracker_site.routes import machine_io as io
-from tracker_site.routes.edges import carrier_name
+from tracker_site.routes.edges import F32_BYTES, carrier_name, seam_after
 from tracker_site.routes.machine import RouteMachine
 from tracker_site.routes.need import RouteNeed
 from tracker_site.routes.news import frame_packet, message_packet, read_relay_event
@@ -88,18 +88,7 @@ class DrivenRoute:
         terms = self._machine.terms
         if terms is None:
             return ()
-        return tuple(
-            RouteStage(
-                node_id=offer.node_id,
-                node_name=offer.node_name,
-                owner_id=offer.owner_id,
-                layer_begin=offer.layer_begin,
-                layer_end=offer.layer_end,
-                carrier=carrier_name(terms.edges, stage),
-                seam_bytes_per_token=offer.seam_bytes_per_row,
-            )
-            for stage, offer in enumerate(terms.plan.stages)
-        )
+        return tuple(_shown_stage(terms, stage) for stage in range(terms.n_stages))
 
     async def events(self) -> AsyncIterator[RouteEvent]:
         """Everything that happens, once; ends after the token that carries a finish, or when the route is closed.
@@ -266,6 +255,20 @@ class DrivenRoute:
             task = self._parts.in_background(self._parts.nodes.close_stage(node_id, terms.key, reason))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+
+def _shown_stage(terms: RouteTerms, stage: int) -> RouteStage:
+    offer, seam = terms.plan.stages[stage], seam_after(terms.edges, stage)
+    return RouteStage(
+        node_id=offer.node_id,
+        node_name=offer.node_name,
+        owner_id=offer.owner_id,
+        layer_begin=offer.layer_begin,
+        layer_end=offer.layer_end,
+        carrier=carrier_name(terms.edges, stage),
+        seam_bytes_per_token=0 if seam is None else seam.codec.packed_bytes(offer.seam_bytes_per_row // F32_BYTES),
+        seam_codec="" if seam is None else seam.codec.label,
+    )
 
 
 def _unexpected() -> RouteError:

@@ -8,11 +8,12 @@ Source: docs/wire.md, Addresses, Credits and Links between workers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, MAX_MESSAGE_BYTES, TOKEN_ACK_WINDOW
+from meshnet.frame import Codec
 from meshnet.ids import Edge
 from meshnet.session import Window
 from tracker_site.routes.offers import Hop, hop_between
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 MESSAGE_OVERHEAD_BYTES: Final = 4096
 # Rows that one part of a frame holds, at least.
 _PART_BYTES: Final = MAX_MESSAGE_BYTES - MESSAGE_OVERHEAD_BYTES
+F32_BYTES: Final = 4
 # A token event with 20 alternatives and 64 residence entries.
 TOKEN_EVENT_BYTES: Final = 2048
 
@@ -40,6 +42,7 @@ class RouteEdge:
         dialler: stage that dials a direct edge; None otherwise.
         window: of frames; no frames where it is zero.
         carries_tokens: token events travel on it.
+        codec: how a seam's rows are packed.
     """
 
     edge: Edge
@@ -47,6 +50,7 @@ class RouteEdge:
     window: Window
     dialler: int | None = None
     carries_tokens: bool = False
+    codec: Codec = Codec.RAW
 
     @property
     def relay_window_bytes(self) -> int:
@@ -56,11 +60,17 @@ class RouteEdge:
         return self.window.tensor_bytes + messages * MESSAGE_OVERHEAD_BYTES + tokens_bytes
 
 
-def plan_edges(stages: Sequence[Offer], windows: Sequence[Window]) -> tuple[RouteEdge, ...]:
-    """Every edge of a route over `stages`; `windows` are those of the way to each stage, head first.
+def plan_edges(stages: Sequence[Offer], windows: Sequence[Window], codecs: Sequence[Codec]) -> tuple[RouteEdge, ...]:
+    """Every edge of a route.
+
+    Args:
+        stages: head first.
+        windows: of the way to each stage, head first.
+        codecs: of the seams, one for each.
 
     Raises:
-        ValueError: two neighbours have no way to exchange rows; the planner never gives such a plan.
+        ValueError: two neighbours have no way to exchange rows, which the planner never gives; or a codec for each seam
+            is not there.
     """
     tail = len(stages) - 1
     edges = []
@@ -68,8 +78,8 @@ def plan_edges(stages: Sequence[Offer], windows: Sequence[Window]) -> tuple[Rout
         prompt = windows[0] if stage == 0 else Window(0, 0)
         edges.append(RouteEdge(Edge(GATEWAY_STAGE, stage), Hop.RELAY, prompt))
         edges.append(RouteEdge(Edge(stage, GATEWAY_STAGE), Hop.RELAY, Window(0, 0), carries_tokens=stage == tail))
-    for sender, receiver in pairwise(range(len(stages))):
-        edges.append(_seam(stages, sender, receiver, windows[receiver]))
+    for (sender, receiver), codec in zip(pairwise(range(len(stages))), codecs, strict=True):
+        edges.append(replace(_seam(stages, sender, receiver, windows[receiver]), codec=codec))
     ring = Window(DECODE_WINDOW_FRAMES, 0)
     if tail == 0:
         edges.append(RouteEdge(Edge(0, 0), Hop.LOCAL, ring))
@@ -90,6 +100,11 @@ def _dialler(stages: Sequence[Offer], sender: int, receiver: int) -> int:
     """The end that cannot be dialled dials; of two that can, the earlier stage."""
     first, second = sorted((sender, receiver))
     return first if stages[second].is_dialable else second
+
+
+def seam_after(edges: Sequence[RouteEdge], stage: int) -> RouteEdge | None:
+    """The seam that a stage hands its rows on; None after the tail."""
+    return next((one for one in edges if one.edge == Edge(stage, stage + 1)), None)
 
 
 def carrier_name(edges: Sequence[RouteEdge], stage: int) -> str:

@@ -92,6 +92,7 @@ def read_offer(shard: registry.ShardOffer) -> Offer:
         context_length=shard.context_length,
         seam_bytes_per_row=shard.seam_bytes_per_row,
         has_data_link=shard.data_connected,
+        codecs=shard.codecs,
         public_key=shard.node_public_key,
         node_name=shard.node_name,
         owner_id=shard.owner_id,

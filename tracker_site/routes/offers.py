@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from functools import cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from meshnet.frame import Codec
 
 # One-way time between a node and the site where nothing has been measured yet, in ms: a home line in the same region.
 DEFAULT_LATENCY_MS: Final = 10.0
@@ -64,6 +67,7 @@ class Offer:
         upload_bytes_per_s: that the node's line takes in, by its owner's word; 0 where unknown.
         seam_bytes_per_row: raw bytes of one outgoing row; 0 on a tail, or where unknown.
         has_data_link: the node's connection to the relay stands; without it no prompt can reach the node.
+        codecs: beside raw, how it can pack the rows it hands on and read those it takes.
         public_key: Ed25519 of the node; tickets name it.
         owner_id: user who earns.
     """
@@ -88,6 +92,7 @@ class Offer:
     context_length: int = 0
     seam_bytes_per_row: int = 0
     has_data_link: bool = True
+    codecs: frozenset[Codec] = frozenset()
     public_key: bytes = b""
     node_name: str = ""
     owner_id: int = 0

@@ -22,11 +22,13 @@ from meshnet.generation.chunking import (
 )
 from meshnet.v1 import session_pb2
 from tracker_site.routes.cost import seam_ms
+from tracker_site.routes.edges import F32_BYTES
 from tracker_site.routes.offers import RELAY_HOP_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meshnet.frame import Codec
     from meshnet.generation.chunking import Chunking
     from tracker_site.routes.offers import Offer
 
@@ -34,12 +36,13 @@ if TYPE_CHECKING:
 UNKNOWN_SEAM_BYTES_PER_ROW: Final = 4 * 7168 * 4
 
 
-def plan_chunking(stages: Sequence[Offer], prompt_tokens: int, *, is_exact: bool) -> Chunking:
-    """The cut of a prompt, and what may be in flight on the way to each stage."""
+def plan_chunking(stages: Sequence[Offer], codecs: Sequence[Codec], prompt_tokens: int, *, is_exact: bool) -> Chunking:
+    """The cut of a prompt, and what may be in flight on the way to each stage; `codecs` are those of the seams."""
     times = tuple(_time(offer) for offer in stages)
     # The relay is beside the site, where prompts come from.
     prompt_link = SeamLink(0, stages[0].latency_ms + RELAY_HOP_MS)
-    links = (prompt_link, *(_seam(sender, receiver) for sender, receiver in pairwise(stages)))
+    pairs = zip(pairwise(stages), codecs, strict=True)
+    links = (prompt_link, *(_seam(sender, receiver, codec) for (sender, receiver), codec in pairs))
     return choose_chunking(Pipeline(prompt_tokens, times, links), is_exact=is_exact)
 
 
@@ -50,8 +53,8 @@ def _time(offer: Offer) -> StageTime:
     return StageTime(fixed_ms, row_ms, rows_max, offer.node_id)
 
 
-def _seam(sender: Offer, receiver: Offer) -> SeamLink:
-    row_bytes = sender.seam_bytes_per_row or UNKNOWN_SEAM_BYTES_PER_ROW
+def _seam(sender: Offer, receiver: Offer, codec: Codec) -> SeamLink:
+    row_bytes = codec.packed_bytes((sender.seam_bytes_per_row or UNKNOWN_SEAM_BYTES_PER_ROW) // F32_BYTES)
     if sender.node_id == receiver.node_id:
         return SeamLink(row_bytes)
     return SeamLink(row_bytes, seam_ms(sender, receiver) or 0.0, sender.upload_bytes_per_s or None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from meshnet.errors import RouteError
+from meshnet.frame import Codec
 
 if TYPE_CHECKING:
     from meshnet.openai.specification import SamplingSpec
@@ -25,6 +26,7 @@ class RouteRequest:
         sampling: its seed is set.
         end_tokens: ids that end the generation.
         is_exact: bit-equal to the unsplit model.
+        coarsest_codec: rows between stages may be packed by it, and by all that are more faithful.
     """
 
     artifact_digest: bytes
@@ -35,6 +37,7 @@ class RouteRequest:
     end_tokens: tuple[int, ...]
     vocabulary_size: int
     is_exact: bool = False
+    coarsest_codec: Codec = Codec.RAW
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,8 @@ class RouteStage:
 
     Attributes:
         carrier: how its rows come in ("relay", "direct", "local").
-        seam_bytes_per_token: of the raw rows it hands to the next stage; 0 on the tail.
+        seam_bytes_per_token: of the row it hands to the next stage, as it is packed; 0 on the tail.
+        seam_codec: how that row is packed ("raw", "bf16", "q8_0"); empty on the tail.
     """
 
     node_id: str
@@ -53,6 +57,7 @@ class RouteStage:
     layer_end: int
     carrier: str
     seam_bytes_per_token: int = 0
+    seam_codec: str = ""
 
 
 class RouteFailedError(RouteError):

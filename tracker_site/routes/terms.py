@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import GATEWAY_STAGE, TOKEN_ACK_WINDOW
+from meshnet.frame import Codec
 from meshnet.generation.sampling_message import sampling_message
 from meshnet.tickets import EdgePermit, Ticket
-from meshnet.v1 import control_pb2, session_pb2
+from meshnet.v1 import control_pb2, frame_pb2, session_pb2
+from tracker_site.routes.codec_choice import seam_codecs
 from tracker_site.routes.edges import MESSAGE_OVERHEAD_BYTES, plan_edges
 from tracker_site.routes.offers import Hop
 from tracker_site.routes.pipeline import UNKNOWN_SEAM_BYTES_PER_ROW, plan_chunking
@@ -71,9 +73,10 @@ class RouteTerms:
 
 def route_terms(key: SessionKey, request: RouteRequest, plan: RoutePlan, deadlines: RouteDeadlines) -> RouteTerms:
     """The terms of an attempt over a plan."""
-    chunking = plan_chunking(plan.stages, len(request.prompt_tokens), is_exact=request.is_exact)
-    step_s = deadlines.step_s(plan.stages, chunking)
-    return RouteTerms(key, request, plan, chunking, plan_edges(plan.stages, chunking.windows), deadlines, step_s)
+    codecs = seam_codecs(request, plan.stages)
+    chunking = plan_chunking(plan.stages, codecs, len(request.prompt_tokens), is_exact=request.is_exact)
+    edges = plan_edges(plan.stages, chunking.windows, codecs)
+    return RouteTerms(key, request, plan, chunking, edges, deadlines, deadlines.step_s(plan.stages, chunking))
 
 
 def open_stage(terms: RouteTerms, stage: int, signed_ticket: bytes) -> control_pb2.OpenStage:
@@ -116,6 +119,7 @@ def _edge_spec(terms: RouteTerms, one: RouteEdge, stage: int) -> session_pb2.Edg
         carrier=session_pb2.EdgeSpec.CARRIER_LOCAL if is_own_ring else _CARRIERS[one.hop],
         window_frames=one.window.frames,
         window_bytes=one.window.tensor_bytes,
+        codec=None if one.codec is Codec.RAW else frame_pb2.Codec.Name(one.codec),
     )
     if one.hop is Hop.DIRECT:
         peer = terms.plan.stages[edge.to_stage if edge.from_stage == stage else edge.from_stage]

@@ -55,6 +55,25 @@ class Codec(IntEnum):
     BF16 = 2
     Q8_0 = 3
 
+    @property
+    def label(self) -> str:
+        """Its name for people, and where it is stored."""
+        return self.name.lower()
+
+    def can_pack(self, elements_per_row: int) -> bool:
+        """Whether rows of so many elements can be packed: q8_0 takes whole blocks."""
+        return self is not Codec.Q8_0 or elements_per_row % Q8_0_BLOCK_ELEMENTS == 0
+
+    def packed_bytes(self, elements: int, raw_element_bytes: int = 4) -> int:
+        """Bytes that so many elements of whole rows take."""
+        match self:
+            case Codec.BF16:
+                return elements * 2
+            case Codec.Q8_0:
+                return elements // Q8_0_BLOCK_ELEMENTS * Q8_0_BLOCK_BYTES
+            case Codec.RAW:
+                return elements * raw_element_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -75,11 +94,7 @@ class Tensor:
     def packed_bytes(self) -> int:
         """Bytes that all rows take once packed."""
         rows, elements = self.shape
-        if self.codec is Codec.BF16:
-            return rows * elements * 2
-        if self.codec is Codec.Q8_0:
-            return rows * (elements // Q8_0_BLOCK_ELEMENTS) * Q8_0_BLOCK_BYTES
-        return rows * elements * self.dtype.size_bytes
+        return self.codec.packed_bytes(rows * elements, self.dtype.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,11 @@ class ShownStage(Protocol):
 
     @property
     def seam_bytes_per_token(self) -> int:
-        """Raw bytes that it hands to the next stage."""
+        """Bytes of the row that it hands to the next stage, as it is packed."""
+
+    @property
+    def seam_codec(self) -> str:
+        """How that row is packed; empty on the last stage."""
 
 
 class _StageBoard:
@@ -206,6 +210,7 @@ def _stage_telemetry(index: int, board: _StageBoard) -> StageTelemetry:
         layer_end=stage.layer_end,
         carrier=stage.carrier,
         seam_bytes_per_token=stage.seam_bytes_per_token,
+        seam_codec=stage.seam_codec,
         residence=board.residence,
     )
 

@@ -42,7 +42,7 @@ class Residence(_Part):
 
 
 class StageTelemetry(_Part):
-    """One stage of the route: who computes which layers, reached how; raw bytes that it hands on for each token."""
+    """One stage of the route: who computes which layers, reached how; bytes and codec of each row it hands on."""
 
     stage: int
     node: str
@@ -50,6 +50,7 @@ class StageTelemetry(_Part):
     layer_end: int
     carrier: str
     seam_bytes_per_token: int = 0
+    seam_codec: str = ""
     residence: Residence | None = None
 
 

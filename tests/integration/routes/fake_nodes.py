@@ -15,7 +15,17 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from meshnet.errors import MeshnetError, RouteError
-from meshnet.frame import Ack, Frame, MessageError, SessionGone, TokenEvent, serialise_edge_message, serialise_frame
+from meshnet.fake import DEFAULT_WIDTH
+from meshnet.frame import (
+    Ack,
+    Codec,
+    Frame,
+    MessageError,
+    SessionGone,
+    TokenEvent,
+    serialise_edge_message,
+    serialise_frame,
+)
 from meshnet.ids import SessionKey
 from meshnet.keys import SigningKey
 from meshnet.member import RelayMember
@@ -49,6 +59,8 @@ class Shape:
     max_sessions: int = 8
     context_length: int = 2048
     decode_ms_per_layer: float = 1.0
+    width: int = DEFAULT_WIDTH
+    upload_bytes_per_s: int = 0
 
 
 class Node:
@@ -61,7 +73,7 @@ class Node:
         load = plan_load(
             worker_pb2.LoadRequest(
                 engine=worker_pb2.ENGINE_KIND_FAKE,
-                fake=worker_pb2.FakeModel(n_layers=N_LAYERS),
+                fake=worker_pb2.FakeModel(n_layers=N_LAYERS, width=shape.width),
                 layers=session_pb2.LayerRange(layer_begin=shape.layer_begin, layer_end=shape.layer_end),
                 artifact_digest=ARTIFACT,
                 max_sessions=shape.max_sessions,
@@ -117,6 +129,8 @@ class Node:
             sessions=self.sessions,
             carrier=CarrierPolicy.RELAY,
             seam_bytes_per_row=0 if is_tail else self.machine.load.shard.width * 4,
+            codecs=frozenset(Codec(codec) for codec in contract.codecs),
+            upload_bytes_per_s=shape.upload_bytes_per_s,
             public_key=self.signing_key.public_key,
             node_name=f"{shape.name}'s name",
             owner_id=len(shape.name),

@@ -14,6 +14,7 @@ import pytest
 
 from meshnet.errors import RouteError
 from meshnet.fake import DEFAULT_WIDTH, END_TOKEN_ID, VOCAB_SIZE, FakeSequence, FakeShard, logits_of
+from meshnet.frame import Codec
 from meshnet.generation.progress import PrefillAdvanced, TokenReceived
 from meshnet.keys import SigningKey
 from meshnet.openai.events import FinishReason
@@ -226,6 +227,28 @@ async def test_stages_say_who_they_are(a_site: SiteMaker) -> None:
         assert (first.node_id, first.node_name, first.owner_id, first.carrier) == ("n0", "n0's name", 2, "relay")
         await route.close("enough")
         await site.settled()
+
+
+@pytest.mark.parametrize("coarsest", Codec)
+async def test_rows_over_slow_lines_are_packed_where_the_model_allows(a_site: SiteMaker, coarsest: Codec) -> None:
+    shapes = [replace(shape, width=64, upload_bytes_per_s=100) for shape in cut(2, 4)]
+    request = replace(a_request(PROMPT[:140], 12), coarsest_codec=coarsest, end_tokens=())
+    async with a_site(*shapes) as site:
+        route = await site.routes.open_route(request)
+        shown = [(one.seam_codec, one.seam_bytes_per_token) for one in route.stages]
+        seen = await read(route)
+        await route.close("finished")
+        exact = await site.routes.open_route(replace(request, is_exact=True))
+        shown_exact = [one.seam_codec for one in exact.stages]
+        seen_exact = await read(exact)
+        await exact.close("finished")
+        await site.settled()
+    row_bytes = coarsest.packed_bytes(64)
+    assert shown == [(coarsest.label, row_bytes), (coarsest.label, row_bytes), ("", 0)]
+    assert len(seen.tokens) == 12
+    # The FakeEngine tells any difference of a row.
+    assert (seen.tokens == seen_exact.tokens) == (coarsest is Codec.RAW)
+    assert shown_exact == ["raw", "raw", ""]
 
 
 async def test_many_routes_share_nodes_and_one_connection(a_site: SiteMaker) -> None:

@@ -34,7 +34,10 @@ def a_record(user: User) -> Record:
         generation_id="chatcmpl-1", user_id=user.pk, model_name="fake", face=Face.CHAT, ending=Ending.FAILED,
         finish_reason="", prompt_tokens=3, max_tokens=8, completion_tokens=2, charge_micros=5, first_token_ms=7,
         elapsed_ms=9, tokens_per_s=1.5, failure=Failure(code="engine_failed", stage=1, message="it broke"),
-        stages=[RouteStage("n1", "anna", user.pk, 0, 4, "direct"), RouteStage("n2", "bert", user.pk, 4, 8, "relay")],
+        stages=[
+            RouteStage("n1", "anna", user.pk, 0, 4, "direct", 128, "bf16"),
+            RouteStage("n2", "bert", user.pk, 4, 8, "relay"),
+        ],
         shares=[],
     )  # fmt: skip
 
@@ -47,6 +50,7 @@ def test_a_record_is_found_by_its_owner_alone(alice: User) -> None:
         ("anna", 0, 4),
         ("bert", 4, 8),
     ]
+    assert [stage.seam_codec for stage in found.stages.all()] == ["bf16", ""]
     assert _find("chatcmpl-1", make_user("bob").pk) is None
 
 

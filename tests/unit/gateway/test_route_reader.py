@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from meshnet.errors import ProtocolError
+from meshnet.frame import Codec
 from meshnet.generation.progress import StageHealthChanged, TokenReceived
 from meshnet.generation.telemetry_board import TelemetryBoard
 from meshnet.openai.telemetry import StageState
@@ -44,6 +46,13 @@ async def read(*events: RouteEvent, max_tokens: int = 3, capacity: int = 64) -> 
     admission = admit(chat(max_tokens=max_tokens), MODEL, ByteVocabulary(512), (1, 2), 0, max_tokens_default=9)
     reader = RouteReader(admission, (), TelemetryBoard("id", 0.0), Outlet(capacity, lambda _tokens: None), lambda: 0.0)
     await reader.read(Recited(*events), LIMITS)
+
+
+def test_a_route_may_be_packed_as_far_as_its_model_allows() -> None:
+    for model in (MODEL, replace(MODEL, coarsest_codec=Codec.Q8_0)):
+        request = admit(chat(max_tokens=3), model, ByteVocabulary(512), (1, 2), 0, max_tokens_default=9).request
+        assert (request.coarsest_codec, request.is_exact) == (model.coarsest_codec, False)
+    assert MODEL.coarsest_codec is Codec.RAW
 
 
 def tokens(count: int) -> list[TokenReceived]:

@@ -49,7 +49,7 @@ def test_arg_max_is_readable_or_the_end(row: tuple[int, ...]) -> None:
     assert [struct.unpack("<f", struct.pack("<f", value))[0] for value in logits] == logits
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 0.5, float(MODULUS)])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 65537.0])
 def test_rows_that_no_layer_gives_are_refused(value: float) -> None:
     data = struct.pack("<4f", 1.0, 2.0, value, 4.0)
     with pytest.raises(ValueError, match="no fake layer"):

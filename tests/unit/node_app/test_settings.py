@@ -54,6 +54,14 @@ def test_the_local_api_takes_a_free_port_or_the_one_asked_for_or_none(given: lis
     assert parse_settings([*REQUIRED, *options], {}).api_port == port
 
 
+@pytest.mark.parametrize(
+    ("given", "bytes_per_s"), [(None, 0), ("10", 1_250_000), ("0.5", 62_500), ("1e5", 125 * 10**8)]
+)
+def test_a_lines_rate_is_given_in_mbit(given: str | None, bytes_per_s: int) -> None:
+    options = [] if given is None else ["--upload-mbit", given]
+    assert parse_settings([*REQUIRED, *options], {}).upload_bytes_per_s == bytes_per_s
+
+
 def test_no_listener_is_an_empty_address() -> None:
     assert parse_settings([*REQUIRED, "--link-listen", "none"], {}).link_listen == ""
 
@@ -85,6 +93,12 @@ def test_the_token_is_not_in_the_representation() -> None:
         ([*REQUIRED, "--link-listen", "host:99999"], "--link-listen"),
         ([*REQUIRED, "--context", "1"], "--context"),
         ([*REQUIRED, "--max-sessions", "0"], "--max-sessions"),
+        ([*REQUIRED, "--upload-mbit", "0"], "--upload-mbit"),
+        ([*REQUIRED, "--upload-mbit", "-3"], "--upload-mbit"),
+        ([*REQUIRED, "--upload-mbit", "nan"], "--upload-mbit"),
+        ([*REQUIRED, "--upload-mbit", "inf"], "--upload-mbit"),
+        ([*REQUIRED, "--upload-mbit", "fast"], "--upload-mbit"),
+        ([*REQUIRED, "--upload-mbit", "1e-9"], "--upload-mbit"),
         ([*REQUIRED, "--name", "x" * 65], "--name"),
         ([*REQUIRED, "--name", "a\nb"], "--name"),
         ([*REQUIRED, "--api-port", "65536"], "--api-port"),

@@ -13,7 +13,7 @@ from meshnet.ids import Edge, SessionKey
 from meshnet.keys import SigningKey
 from meshnet.packets import Packet, PacketKind
 from meshnet.tickets import sign_ticket, verify_ticket
-from meshnet.v1 import session_pb2
+from meshnet.v1 import frame_pb2, session_pb2
 from tests.unit.routes.route_kit import DEADLINES, END_TOKEN, SESSION, WIDTH, a_request, an_offer
 from tracker_site.routes.edges import RouteEdge, carrier_name, plan_edges
 from tracker_site.routes.offers import Hop, Offer
@@ -43,8 +43,9 @@ def terms_of(stages: tuple[Offer, ...], **changes: object) -> RouteTerms:
     return route_terms(KEY, a_request(**changes), RoutePlan(stages, 1.0), DEADLINES)  # type: ignore[arg-type]
 
 
-def edges_of(stages: tuple[Offer, ...], *, is_exact: bool = False) -> tuple[RouteEdge, ...]:
-    return plan_edges(stages, plan_chunking(stages, 300, is_exact=is_exact).windows)
+def edges_of(stages: tuple[Offer, ...], codec: Codec = Codec.RAW, *, is_exact: bool = False) -> tuple[RouteEdge, ...]:
+    codecs = [codec] * (len(stages) - 1)
+    return plan_edges(stages, plan_chunking(stages, codecs, 300, is_exact=is_exact).windows, codecs)
 
 
 def issue(stage: int, member_key: bytes = b"m" * 32) -> TicketIssue:
@@ -104,6 +105,9 @@ def test_windows_follow_the_seam() -> None:
     wide = {one.edge: one for one in edges_of((unknown, an_offer(1, 2)), is_exact=True)}[Edge(0, 1)].window
     assert wide.frames == PREFILL_WINDOW_BYTES // (CHUNK_ROWS * UNKNOWN_SEAM_BYTES_PER_ROW)
     assert wide.tensor_bytes == wide.frames * CHUNK_ROWS * UNKNOWN_SEAM_BYTES_PER_ROW
+    relayed = offers(("relay", False), ("relay", False))
+    packed = {one.edge: one for one in edges_of(relayed, Codec.BF16, is_exact=True)}[Edge(0, 1)].window
+    assert packed.tensor_bytes == packed.frames * CHUNK_ROWS * WIDTH * 2
 
 
 def test_neighbours_without_a_way_are_refused() -> None:
@@ -118,6 +122,26 @@ def test_carriers_have_names_for_people() -> None:
 
 
 # --- specs ---
+
+
+def test_a_slow_seam_is_packed_at_both_ends_and_nothing_else_is() -> None:
+    spoken = frozenset({Codec.BF16})
+    stages = tuple(replace(one, codecs=spoken, upload_bytes_per_s=100) for one in RELAYED)
+    request = replace(a_request(), coarsest_codec=Codec.Q8_0)
+    terms = route_terms(KEY, request, RoutePlan(stages, 1.0), DEADLINES)
+    for stage in range(3):
+        codecs = {(e.from_stage, e.to_stage): e.codec for e in open_stage(terms, stage, b"").spec.edges}
+        packed = {edge for edge, codec in codecs.items() if codec == frame_pb2.CODEC_BF16}
+        assert packed == {edge for edge in ((0, 1), (1, 2)) if stage in edge}
+        assert {codec for edge, codec in codecs.items() if edge not in packed} == {frame_pb2.CODEC_UNSPECIFIED}
+
+
+def test_an_exact_route_is_never_packed() -> None:
+    stages = tuple(replace(one, codecs=frozenset(Codec), upload_bytes_per_s=100) for one in RELAYED)
+    request = replace(a_request(is_exact=True), coarsest_codec=Codec.Q8_0)
+    terms = route_terms(KEY, request, RoutePlan(stages, 1.0), DEADLINES)
+    assert {one.codec for one in terms.edges} == {Codec.RAW}
+    assert all(open_stage(terms, stage, b"").spec.exact for stage in range(3))
 
 
 def test_both_ends_of_an_edge_agree() -> None:

@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from meshnet.frame import Codec
 from tests.site import wire
 from tests.site.people import make_model, make_user
 from tests.unit.site_core.conftest import signed_in
@@ -24,6 +25,7 @@ from tracker_site.billing.ledger import balance_micros, grant
 from tracker_site.billing.models import Account, Hold, Transfer
 from tracker_site.catalog.models import Model
 from tracker_site.gateway.models import GenerationRecord, GenerationStage
+from tracker_site.gateway.served_models import _served
 from tracker_site.nodes.models import LoadedShard, Node
 
 if TYPE_CHECKING:
@@ -158,6 +160,24 @@ def test_models_are_offered_and_not(everything: None, doras_client: Client) -> N
         assert said in act(doras_client, "catalog_model", action, model)
         model.refresh_from_db()
         assert model.is_listed is is_listed
+
+
+def test_how_far_a_models_rows_may_be_packed_is_chosen_on_its_page(everything: None, doras_client: Client) -> None:
+    model = Model.objects.get()
+    assert model.coarsest_codec == "raw"
+    page = reverse("admin:catalog_model_change", args=[model.pk])
+    form = {
+        "name": model.name,
+        "is_listed": "on",
+        "prompt_micros": model.prompt_micros,
+        "completion_micros": model.completion_micros,
+        "chat_template": model.chat_template,
+    }
+    for codec, kept in (("bf16", "bf16"), ("f16", "bf16"), ("q8_0", "q8_0")):
+        doras_client.post(page, form | {"coarsest_codec": codec})
+        model.refresh_from_db()
+        assert model.coarsest_codec == kept
+    assert _served(model).coarsest_codec is Codec.Q8_0
 
 
 def test_people_are_deactivated_but_never_oneself(alice: User, dora: User, doras_client: Client) -> None:

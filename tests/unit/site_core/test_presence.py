@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 import pytest
 from django.utils import timezone
 
+from meshnet.frame import Codec
+from meshnet.v1 import frame_pb2
 from tests.site import wire
 from tracker_site.nodes import presence
 from tracker_site.nodes.models import LoadedShard, Node
 from tracker_site.nodes.registry import live_shards
 from tracker_site.nodes.reports import parse_report
+from tracker_site.routes.node_access import read_offer
 
 if TYPE_CHECKING:
     from meshnet.v1 import control_pb2
@@ -51,6 +54,20 @@ def test_a_report_becomes_an_offer(node: Node, alice: User) -> None:
     assert (head.kv_cells_free, head.max_sessions, head.sessions, head.data_connected) == (8000, 8, 1, True)
     assert (head.latency_ms, head.upload_bytes_per_s) == (12.5, 2_500_000)
     assert live_shards(b"\xff" * 32) == []
+
+
+def test_an_offer_says_what_is_spoken_and_how_fast_the_line_is(node: Node) -> None:
+    shard = wire.shard(0, 3)
+    shard.contract.codecs.extend([frame_pb2.CODEC_Q8_0, frame_pb2.CODEC_BF16])
+    said = wire.report(shard, wire.shard(3, 8))
+    said.upload_bytes_per_s = 2**39
+    presence.connect(KEY, "first", "1.0")
+    presence.record_report(str(node.pk), "first", parse_report(said), is_same_shards=False)
+    head, tail = live_shards(wire.ARTIFACT)
+    assert (head.codecs, tail.codecs) == ({Codec.BF16, Codec.Q8_0}, frozenset())
+    assert {head.upload_bytes_per_s, tail.upload_bytes_per_s} == {2**39}
+    offer = read_offer(head)
+    assert (offer.codecs, offer.upload_bytes_per_s) == (head.codecs, 2**39)
 
 
 @pytest.mark.parametrize("how", ["lease", "blocked", "owner", "disconnected", "paused"])

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from meshnet.frame import Codec
 from meshnet.v1 import control_pb2, frame_pb2, session_pb2
 from tests.site import wire
 from tracker_site.nodes.refusals import ControlError
@@ -30,6 +31,20 @@ def test_what_a_node_does_not_know_of_its_line_stays_unknown() -> None:
     told.ClearField("upload_bytes_per_s")
     parsed = parse_report(told)
     assert (parsed.latency_ms, parsed.upload_bytes_per_s) == (None, 0)
+
+
+def test_a_report_keeps_the_codecs_that_are_known_and_the_line() -> None:
+    shard = wire.shard(0, 3)
+    shard.contract.codecs.extend([frame_pb2.CODEC_BF16, frame_pb2.CODEC_Q8_0, frame_pb2.CODEC_RAW])
+    # A newer worker may speak more; enums are open on the wire.
+    shard.contract.MergeFromString(bytes([11 << 3 | 2, 1, 17]))
+    report = wire.report(shard)
+    report.upload_bytes_per_s = 10**12
+    parsed = parse_report(report)
+    assert parsed.shards[0][0].codecs == {Codec.BF16, Codec.Q8_0}
+    assert parsed.upload_bytes_per_s == 10**12
+    silent = parse_report(wire.report(wire.shard()))
+    assert silent.shards[0][0].codecs == frozenset()
 
 
 def test_equal_exact_classes_are_equal_bytes_and_others_are_not() -> None:

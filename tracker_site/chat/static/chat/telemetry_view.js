@@ -78,25 +78,30 @@ export class TelemetryView {
   }
 
   showRoute({ stages, route_health: health }) {
-    const key = JSON.stringify(stages.map((one) => [one.node, one.layer_begin, one.layer_end, one.carrier]));
+    const shown = (one) => [one.node, one.layer_begin, one.layer_end, one.carrier, one.seam_codec];
+    const key = JSON.stringify(stages.map(shown));
     if (key !== this.routeKey && stages.length) {
       this.routeKey = key;
-      this.at.route.replaceChildren(...stages.map(stageBox));
+      this.at.route.replaceChildren(...stages.map((stage, index) => stageBox(stage, stages[index - 1])));
     }
     stages.forEach((stage, index) => updateBox(this.at.route.children[index], stage, health[index]));
   }
 }
 
-function stageBox(stage) {
+function stageBox(stage, before) {
   const box = document.createElement("li");
   box.className = "stage";
   box.append(
-    part("carrier", stage.stage === 0 ? `tokens, ${stage.carrier}` : `activations, ${stage.carrier}`),
+    part("carrier", `${before ? rowsOf(before) : "tokens"}, ${stage.carrier}`),
     part("node", stage.node),
     part("layers", `layers ${stage.layer_begin}-${stage.layer_end - 1}`),
     part("residence", ""),
   );
   return box;
+}
+
+function rowsOf({ seam_codec: codec }) {
+  return codec && codec !== "raw" ? `activations as ${codec}` : "activations";
 }
 
 function updateBox(box, stage, health) {

@@ -1,0 +1,21 @@
+"""A record says how each stage packed its rows."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("gateway", "0001_first"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="generationstage",
+            name="seam_codec",
+            field=models.CharField(
+                blank=True,
+                help_text="How it packed the rows that it handed on; empty on the last stage.",
+                max_length=16,
+            ),
+        ),
+    ]
