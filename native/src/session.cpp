@@ -115,7 +115,7 @@ bool Session::IsReady() const {
 
 std::uint32_t Session::RowsToTake(std::uint32_t prompt_rows, TimePoint now) const {
   const v1::Frame& frame = pending.front().frame;
-  if (frame.phase() != v1::PHASE_PREFILL) return frame.rows();
+  if (frame.phase() != v1::PHASE_PREFILL || terms_.is_exact) return frame.rows();
   // The stage before waits for the acknowledgement of the whole chunk.
   if (now - pending.front().received_at > terms_.step_deadline / 2) return frame.rows();
   return PieceRows(frame.rows(), prompt_rows);

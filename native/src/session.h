@@ -54,7 +54,7 @@ class Session {
   bool IsReady() const;
 
   // How many rows of the frame in front a step takes. A prompt chunk is cut where it has more than `prompt_rows`,
-  // unless half of its step's time has passed.
+  // unless half of its step's time has passed, or the route promises bits, which depend on the rows of a step.
   std::uint32_t RowsToTake(std::uint32_t prompt_rows, TimePoint now) const;
 
   // That many rows of the frame in front take part in a step from now on; what is left stays in front.

@@ -61,14 +61,14 @@ bool IsSeam(Edge edge) {
 }
 
 // A codec belongs to rows: to a seam's, of a width that it can pack, and on an exact route to none but raw ones.
-Status CheckCodec(const EdgeTerms& edge, const SessionTerms& terms, const ShardFacts& facts, bool exact) {
+Status CheckCodec(const EdgeTerms& edge, const SessionTerms& terms, const ShardFacts& facts) {
   if (edge.codec == v1::CODEC_RAW) return Status::Ok();
   if (!IsSeam(edge.edge)) return Malformed("a codec on an edge without rows");
   const bool is_input = edge.edge.to_stage == terms.stage;
   if (!CanPack(edge.codec, is_input ? facts.input_width : facts.output_width)) {
     return {Code::kContractMismatch, "a codec that is not spoken here for rows of this width"};
   }
-  if (exact) return {Code::kContractMismatch, "an exact route carries raw rows alone"};
+  if (terms.is_exact) return {Code::kContractMismatch, "an exact route carries raw rows alone"};
   return Status::Ok();
 }
 
@@ -167,13 +167,14 @@ Result<SessionTerms> ParseSessionTerms(const v1::SessionSpec& spec, const ShardF
   terms.idle = Milliseconds(spec.idle_ms(), kDefaultIdleMs);
   terms.step_deadline = Milliseconds(spec.step_deadline_ms(), kDefaultStepDeadlineMs);
   terms.gateway_grace = Milliseconds(spec.gateway_grace_ms(), kDefaultGatewayGraceMs);
+  terms.is_exact = spec.exact();
   terms.sampling = spec.sampling();
   terms.end_tokens.assign(spec.end_tokens().begin(), spec.end_tokens().end());
   terms.committed.assign(spec.committed().begin(), spec.committed().end());
   for (const v1::EdgeSpec& edge_spec : spec.edges()) {
     Result<EdgeTerms> edge = ParseEdge(edge_spec, terms);
     if (!edge.ok()) return edge.status();
-    status = CheckCodec(edge.value(), terms, facts, spec.exact());
+    status = CheckCodec(edge.value(), terms, facts);
     if (!status.ok()) return status;
     if (terms.Find(edge.value().edge) != nullptr) return Malformed("an edge is named twice");
     terms.edges.push_back(std::move(edge.value()));

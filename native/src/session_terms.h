@@ -47,6 +47,7 @@ struct SessionTerms {
   std::vector<std::uint32_t> end_tokens;
   std::vector<std::uint32_t> committed;
   std::uint64_t kv_cells = 0;  // reserved for the session
+  bool is_exact = false;       // the route promises the unsplit model's bits
 
   bool is_head() const { return stage == 0; }
   bool is_tail() const { return stage + 1 == n_stages; }

@@ -411,6 +411,18 @@ TEST(StageMachineTest, APromptIsNotCutForOneWhoIsDoneOrSilentNorOnceItIsLate) {
   EXPECT_EQ(StepRows(&stage, At(6000), 'b').front(), 32u);
 }
 
+TEST(StageMachineTest, APromptOnAnExactRouteIsNeverCut) {
+  TestStage stage({0, 8});
+  ASSERT_TRUE(stage.machine.Open(SpecFor(stage.engine->facts(), 0, 1, 'a'), At(0)).ok());
+  v1::SessionSpec spec = LongSpec(stage.engine->facts(), 0, 1, 'b');
+  spec.set_exact(true);
+  ASSERT_TRUE(stage.machine.Open(spec, At(0)).ok());
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'a'), At(1)).ok());
+  stage.Run(At(1));
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 128, true, 'b'), At(2)).ok());
+  EXPECT_EQ(StepRows(&stage, At(2), 'b').front(), 128u);
+}
+
 TEST(StageMachineTest, AwaitsTheRowsOfThoseWhoDecodeElsewhere) {
   TestStage head({0, 4});
   EXPECT_FALSE(head.machine.AwaitsRows());
