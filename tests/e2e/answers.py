@@ -34,7 +34,8 @@ class Stream:
     first_telemetry_s: float | None = None
 
     def __post_init__(self) -> None:
-        self._lines = self.response.iter_lines(chunk_size=1, decode_unicode=False)
+        # As it arrives: byte by byte a flood of tokens would be read more slowly than it comes.
+        self._lines = self.response.iter_lines(chunk_size=None, decode_unicode=False)
 
     @property
     def generation_id(self) -> str:
