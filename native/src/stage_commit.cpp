@@ -31,13 +31,18 @@ void AddResidence(const StepItem& item, std::uint32_t stage,
 // A session that has not decoded for so long does not count as one that waits for tokens: its client may be stalled.
 constexpr std::chrono::seconds kDecodeMemory{5};
 
+bool HasDecodedLately(const Session& session, TimePoint now) {
+  return session.decoded_at.has_value() && now - *session.decoded_at < kDecodeMemory;
+}
+
 bool CausesToken(const v1::Frame& frame) { return frame.phase() != v1::PHASE_PREFILL || frame.prompt_end(); }
 
 }  // namespace
 
-bool StageMachine::AwaitsRows() const {
-  return std::any_of(table_.open().begin(), table_.open().end(),
-                     [](const auto& entry) { return entry.second->AwaitsToken(); });
+bool StageMachine::AwaitsRows(TimePoint now) const {
+  return std::any_of(table_.open().begin(), table_.open().end(), [now](const auto& entry) {
+    return entry.second->AwaitsToken() && HasDecodedLately(*entry.second, now);
+  });
 }
 
 std::vector<StepItem> StageMachine::TakeStep(TimePoint now) {
@@ -66,7 +71,7 @@ bool StageMachine::IsSomebodyDecoding(TimePoint now) const {
   return std::any_of(table_.open().begin(), table_.open().end(), [now](const auto& entry) {
     const Session& session = *entry.second;
     const bool is_finished = session.generation.has_value() && session.generation->is_finished();
-    return session.decoded_at.has_value() && !is_finished && now - *session.decoded_at < kDecodeMemory;
+    return !is_finished && HasDecodedLately(session, now);
   });
 }
 

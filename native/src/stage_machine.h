@@ -84,8 +84,9 @@ class StageMachine {
   // meanwhile fail with kStepTimeout once they have waited for a step deadline.
   void AwaitTurn(TimePoint now) { turn_awaited_at_ = now; }
 
-  // Whether a session that decodes has no rows here now: they are on another stage, or on their way.
-  bool AwaitsRows() const;
+  // Whether a session that decodes has no rows here now: they are on another stage, or on their way. One that has
+  // stood still for long does not count.
+  bool AwaitsRows(TimePoint now) const;
 
   // The rows of the next step; empty where none is ready. One step runs at a time.
   std::vector<StepItem> TakeStep(TimePoint now);

@@ -105,9 +105,9 @@ void StageWorker::ComputeLoop() {
 }
 
 void StageWorker::GatherCompany(std::unique_lock<std::mutex>* lock) {
-  if (!machine_.AwaitsRows() || !company_wait_.IsWorthwhile()) return;
+  if (!machine_.AwaitsRows(Now()) || !company_wait_.IsWorthwhile()) return;
   const std::size_t ready = machine_.ready_sessions();
-  work_.wait_for(*lock, kCompanyWait, [this] { return is_stopping_ || !machine_.AwaitsRows(); });
+  work_.wait_for(*lock, kCompanyWait, [this] { return is_stopping_ || !machine_.AwaitsRows(Now()); });
   company_wait_.Note(machine_.ready_sessions() > ready);
 }
 

@@ -425,18 +425,19 @@ TEST(StageMachineTest, APromptOnAnExactRouteIsNeverCut) {
 
 TEST(StageMachineTest, AwaitsTheRowsOfThoseWhoDecodeElsewhere) {
   TestStage head({0, 4});
-  EXPECT_FALSE(head.machine.AwaitsRows());
+  EXPECT_FALSE(head.machine.AwaitsRows(At(0)));
   ASSERT_TRUE(head.machine.Open(SpecFor(head.engine->facts(), 0, 2), At(0)).ok());
-  EXPECT_FALSE(head.machine.AwaitsRows());
+  EXPECT_FALSE(head.machine.AwaitsRows(At(0)));
   ASSERT_TRUE(head.machine.Receive(kBridge, Chunk(0, 0, 8, true), At(1)).ok());
   head.Run(At(1));
-  EXPECT_TRUE(head.machine.AwaitsRows());
+  EXPECT_TRUE(head.machine.AwaitsRows(At(1)));
   ASSERT_TRUE(head.machine.Receive(kBridge, RingToken(0, 8, 2), At(2)).ok());
-  EXPECT_FALSE(head.machine.AwaitsRows());
+  EXPECT_FALSE(head.machine.AwaitsRows(At(2)));
   head.Run(At(2));
-  EXPECT_TRUE(head.machine.AwaitsRows());
+  EXPECT_TRUE(head.machine.AwaitsRows(At(2)));
+  EXPECT_FALSE(head.machine.AwaitsRows(At(6000)));  // its client may be stalled
   (void)head.machine.Close(ToSessionId(SessionBytes('s')), 1, At(3));
-  EXPECT_FALSE(head.machine.AwaitsRows());
+  EXPECT_FALSE(head.machine.AwaitsRows(At(3)));
 }
 
 }  // namespace
