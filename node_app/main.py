@@ -31,7 +31,7 @@ from node_app.logs import configure_logging
 from node_app.open_files import raise_open_files_limit
 from node_app.reach import choose_listen_address
 from node_app.ready import ReadyLine
-from node_app.runtime_directory import socket_path
+from node_app.runtime_directory import local_links_directory, socket_path
 from node_app.settings import NodeSettings, SettingsError, parse_settings
 from node_app.state_files import hold_directory, prepare_directory
 from node_app.worker.health import HealthLimits
@@ -71,6 +71,7 @@ def main(arguments: Sequence[str]) -> int:
                 program=program,
                 socket_path=socket_path(settings.state_dir),
                 link_listen=choose_listen_address(settings.site_url, settings.carrier, settings.link_listen),
+                local_links=local_links_directory(),
                 allow_probe=settings.allow_probe,
             )
             return asyncio.run(run_node(NodeParts(settings, model, command, recent, listening)))

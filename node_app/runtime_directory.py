@@ -1,4 +1,4 @@
-"""Files that only matter while this machine runs: the worker's socket, and the turn that all workers share.
+"""Files that only matter while this machine runs: the workers' sockets, and the turn that all of them share.
 
 Invariants: directories are 0700 and this user's own; a socket's path fits what the kernel takes.
 """
@@ -16,6 +16,8 @@ from node_app.state_files import StateError, prepare_directory
 SOCKET_PATH_BYTES_MAX: Final = 103
 SOCKET_NAME: Final = "worker.sock"
 TURN_NAME: Final = "compute.turn"
+LINKS_NAME: Final = "links"
+LINK_NAME_CHARACTERS: Final = 37  # that the worker adds: 32 digits of its fingerprint and a suffix
 FRESH_PREFIX: Final = "run-"
 FRESH_CHARACTERS: Final = 8  # that tempfile adds
 
@@ -38,6 +40,16 @@ def shared_directory() -> Path:
 def compute_turn_path() -> Path:
     """Return the file of the machine-wide compute turn. Source: docs/architecture.md, One machine."""
     return shared_directory() / TURN_NAME
+
+
+def local_links_directory() -> Path | None:
+    """Return where this user's workers meet without the network; None where no socket's path would fit.
+
+    Raises:
+        StateError: it is somebody else's.
+    """
+    directory = prepare_directory(shared_directory() / LINKS_NAME)
+    return directory if _fits(directory / ("x" * LINK_NAME_CHARACTERS)) else None
 
 
 def socket_path(state_dir: Path) -> Path:

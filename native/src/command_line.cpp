@@ -24,16 +24,14 @@ CommandLine ParseServe(const std::vector<std::string>& arguments) {
       line.serve.allow_probe = true;
       continue;
     }
-    if (argument == "--insecure-loopback") {
-      line.serve.insecure_loopback = true;
-      continue;
-    }
-    const bool takes_value = argument == "--socket" || argument == "--parent-pid" || argument == "--link-listen";
+    const bool takes_value = argument == "--socket" || argument == "--parent-pid" || argument == "--link-listen" ||
+                             argument == "--local-links";
     if (!takes_value) return Invalid("unknown argument " + argument);
     if (i + 1 == arguments.size()) return Invalid(argument + " needs a value");
     const std::string& value = arguments[++i];
     if (argument == "--socket") line.serve.socket_path = value;
     if (argument == "--link-listen") line.serve.link_listen = value;
+    if (argument == "--local-links") line.serve.local_links = value;
     if (argument == "--parent-pid" && !ParsePid(value, &line.serve.parent_pid)) {
       return Invalid("--parent-pid takes a process id");
     }

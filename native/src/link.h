@@ -28,8 +28,8 @@
 namespace meshnet {
 
 struct LinkOptions {
-  std::string listen_address;  // host:port, port 0 for a free one; empty: dial only
-  bool insecure_loopback = false;
+  std::string listen_address;   // host:port, port 0 for a free one; empty: dial only
+  std::string local_directory;  // where peers of this user and machine meet, see local_links.h; empty: nowhere
   std::chrono::milliseconds connect_deadline{5000};
   std::chrono::milliseconds stranger_grace{2000};
 };
@@ -50,7 +50,7 @@ class PeerLinks : public LinkStream::Receiver {
   PeerLinks(LinkOptions options, PeerIdentity identity, Host* host);
   ~PeerLinks() override;
 
-  // Begins to listen where the options say so. kInvalidArgument: an address that cannot be used.
+  // Begins to listen where the options say so. kInvalidArgument: an address or a directory that cannot be used.
   Status Listen();
   const std::string& address() const { return address_; }
   const std::string& fingerprint() const { return identity_.fingerprint; }
@@ -107,6 +107,7 @@ class PeerLinks : public LinkStream::Receiver {
   const PeerIdentity identity_;
   Host* const host_;
   std::string address_;
+  std::string local_path_;  // empty: not listening at a socket
   std::unique_ptr<Service> service_;
   std::unique_ptr<grpc::Server> server_;
 

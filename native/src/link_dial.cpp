@@ -1,15 +1,18 @@
 // Listening, dialling and deadlines of PeerLinks.
 #include <openssl/rand.h>
+#include <unistd.h>
 
 #include "digest.h"
 #include "link.h"
 #include "link_credentials.h"
 #include "link_service.h"
+#include "local_links.h"
 
 namespace meshnet {
 namespace {
 
 constexpr std::size_t kConnectionIdBytes = 16;
+constexpr char kUnixScheme[] = "unix:";
 constexpr std::chrono::seconds kIdleConnection{60};
 constexpr std::chrono::seconds kTimerMax{10};
 constexpr int kKeepaliveMs = 5000;
@@ -37,11 +40,9 @@ std::string FromHex(std::string_view hex) {
   return bytes;
 }
 
-bool IsLoopback(const std::string& address) {
-  return address.rfind("127.", 0) == 0 || address.rfind("localhost:", 0) == 0 || address.rfind("[::1]:", 0) == 0;
-}
+bool IsLocal(const grpc::CallbackServerContext& context) { return context.peer().rfind(kUnixScheme, 0) == 0; }
 
-// Answers nothing: the caller has shown no certificate.
+// Answers nothing: the caller has shown no certificate, or has not said who it is.
 class Refusal : public grpc::ServerBidiReactor<v1::LinkMessage, v1::LinkMessage> {
  public:
   Refusal() { Finish(grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "no certificate was shown")); }
@@ -72,20 +73,25 @@ PeerLinks::~PeerLinks() {
   timer_thread_.join();
   for (const auto& stream : doomed) stream->Close(grpc::StatusCode::UNAVAILABLE, "the worker is ending");
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  if (!local_path_.empty()) unlink(local_path_.c_str());
   std::unique_lock lock(mutex_);
   streams_done_.wait(lock, [this] { return streams_alive_ == 0; });
 }
 
 Status PeerLinks::Listen() {
-  if (options_.listen_address.empty()) return Status::Ok();
-  if (options_.insecure_loopback && !IsLoopback(options_.listen_address)) {
-    return {Code::kInvalidArgument, "plaintext links are for loopback only"};
+  if (!options_.local_directory.empty()) {
+    const Status usable = CheckLocalLinks(options_.local_directory);
+    if (!usable.ok()) return usable;
   }
+  if (options_.listen_address.empty()) return Status::Ok();
   int port = 0;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(
-      options_.listen_address,
-      options_.insecure_loopback ? grpc::InsecureServerCredentials() : LinkServerCredentials(identity_), &port);
+  builder.AddListeningPort(options_.listen_address, LinkServerCredentials(identity_), &port);
+  if (!options_.local_directory.empty()) {
+    RemoveDeadLinks(options_.local_directory);
+    local_path_ = LocalLinkPath(options_.local_directory, identity_.fingerprint);
+    builder.AddListeningPort(kUnixScheme + local_path_, grpc::InsecureServerCredentials());
+  }
   builder.RegisterService(service_.get());
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
@@ -113,10 +119,12 @@ PeerLinks::Streams PeerLinks::Dial(const std::string& fingerprint, Peer* peer) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetSslTargetNameOverride(kCertificateName);
+  // A socket may be there without its worker: what fails once is tried over the network.
+  const bool is_local = peer->failed_dials == 0 && !options_.local_directory.empty() &&
+                        HasLocalLink(options_.local_directory, fingerprint);
   const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
-      peer->address,
-      options_.insecure_loopback ? grpc::InsecureChannelCredentials() : LinkChannelCredentials(identity_, fingerprint),
-      arguments);
+      is_local ? kUnixScheme + LocalLinkPath(options_.local_directory, fingerprint) : peer->address,
+      is_local ? grpc::InsecureChannelCredentials() : LinkChannelCredentials(identity_, fingerprint), arguments);
   peer->redial_at.reset();
   peer->connection = RandomConnectionId();
   Streams started;
@@ -126,7 +134,7 @@ PeerLinks::Streams PeerLinks::Dial(const std::string& fingerprint, Peer* peer) {
     peer->lanes[lane] = stream;
     ++streams_alive_;
     stream->Enqueue(HelloMessage(lane, peer->connection));
-    stream->Start(stream, options_.insecure_loopback ? ToHex(identity_.fingerprint) : std::string());
+    stream->Start(stream, is_local ? ToHex(identity_.fingerprint) : std::string());
     started.push_back(std::move(stream));
   }
   return started;
@@ -203,7 +211,7 @@ void PeerLinks::CloseIdle(const std::vector<std::string>& fingerprints) {
 }
 
 std::string PeerLinks::Service::FingerprintOfCaller(const grpc::CallbackServerContext& context) const {
-  if (!links_->options_.insecure_loopback) return ProvedFingerprint(*context.auth_context());
+  if (!IsLocal(context)) return ProvedFingerprint(*context.auth_context());
   const auto claimed = context.client_metadata().find(kClaimedFingerprintHeader);
   if (claimed == context.client_metadata().end()) return {};
   return FromHex({claimed->second.data(), claimed->second.size()});

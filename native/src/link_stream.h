@@ -14,7 +14,7 @@
 
 namespace meshnet {
 
-// Under --insecure-loopback a peer only claims its fingerprint (hex), in this header.
+// A peer at a local socket only claims its fingerprint (hex), in this header.
 inline constexpr char kClaimedFingerprintHeader[] = "meshnet-claimed-fingerprint";
 
 // Any thread. Keeps itself alive until gRPC is done with it.
@@ -95,7 +95,7 @@ class AcceptedLinkStream : public LinkStream, public grpc::ServerBidiReactor<v1:
 class DialledLinkStream : public LinkStream, public grpc::ClientBidiReactor<v1::LinkMessage, v1::LinkMessage> {
  public:
   DialledLinkStream(Receiver* receiver, std::shared_ptr<grpc::Channel> channel, std::string fingerprint);
-  // claimed_fingerprint: hex, under --insecure-loopback only.
+  // claimed_fingerprint: hex; empty where a certificate proves it.
   void Start(std::shared_ptr<LinkStream> self, const std::string& claimed_fingerprint);
 
   void OnReadDone(bool ok) override { Read(ok); }

@@ -67,7 +67,7 @@ int Serve(const ServeOptions& options, ServiceOptions service_options) {
   if (!identity.ok()) return Fail(identity.status().message());
   LinkOptions link_options;
   link_options.listen_address = options.link_listen;
-  link_options.insecure_loopback = options.insecure_loopback;
+  link_options.local_directory = options.local_links;
   WorkerHost host(std::move(link_options), std::move(identity.value()));
   const Status listening = host.Start();
   if (!listening.ok()) return Fail(listening.message());

@@ -48,12 +48,14 @@ class WorkerCommand:
         program: absolute path.
         socket_path: where it listens for the agent; its directory is 0700.
         link_listen: `host:port` for peers; empty: no listener.
+        local_links: directory, 0700, where workers of this user and machine meet; None: over the network only.
         allow_probe: let Probe take and give tensors.
     """
 
     program: Path
     socket_path: Path
     link_listen: str
+    local_links: Path | None
     allow_probe: bool
 
     def arguments(self, parent_pid: int) -> list[str]:
@@ -61,6 +63,8 @@ class WorkerCommand:
         line = [str(self.program), "--socket", str(self.socket_path), "--parent-pid", str(parent_pid)]
         if self.link_listen:
             line += ["--link-listen", self.link_listen]
+        if self.local_links is not None:
+            line += ["--local-links", str(self.local_links)]
         if self.allow_probe:
             line.append("--allow-probe")
         return line

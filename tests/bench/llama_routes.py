@@ -1,4 +1,4 @@
-"""Routes of real workers for measurements: processes, direct links over TLS, the agent's part played in this process.
+"""Routes of real workers for measurements: processes, direct local links, the agent's part played in this process.
 
 Invariants: what is timed runs from the first token event to the last, so prompts and opening do not count; every wait
 has a deadline; the same process plays the Gateway for every arm, so that its share of the processor is equal in all.
@@ -244,14 +244,17 @@ class LlamaRoute:
 
 @contextlib.asynccontextmanager
 async def llama_route(folder: Path, arm: Arm, model: BenchModel = DEMO) -> AsyncIterator[LlamaRoute]:
-    """Run one worker a stage, loaded and joined by direct links; all end with the body."""
+    """Run one worker a stage, loaded and joined by direct links, local as a node's are; all end with the body."""
     bounds = [0, *arm.cuts, model.layers]
+    links = folder / "links"
+    links.mkdir(mode=0o700, exist_ok=True)
+    always = ("--link-listen", "127.0.0.1:0", "--local-links", str(links))
     async with contextlib.AsyncExitStack() as stack:
         programs = []
         for stage in range(len(bounds) - 1):
             path = folder / f"{arm.name}-{stage}.sock"
-            own = ("--link-listen", "127.0.0.1:0", *(("--allow-probe",) if arm.traced else ()))
-            programs.append(await stack.enter_async_context(running_program(WORKER, path, *own)))
+            own = ("--allow-probe",) if arm.traced else ()
+            programs.append(await stack.enter_async_context(running_program(WORKER, path, *always, *own)))
             if arm.cores:
                 _keep_on(programs[-1].process.pid, arm.cores[stage])
         route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))

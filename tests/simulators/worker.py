@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A worker in pure Python with the FakeEngine, to be run in place of `meshnet-worker`.
 
-Same command line as the native one: `--socket PATH --parent-pid PID [--link-listen ADDRESS] [--allow-probe]`, a ready
-line of JSON on stdout, logs on stderr. `--fault-*` makes it do something wrong (see `faults.py`). It has no link to
-peers: routes of several stages go through the bridge.
+Same command line as the native one: `--socket PATH --parent-pid PID [--link-listen ADDRESS] [--local-links DIR]
+[--allow-probe]`, a ready line of JSON on stdout, logs on stderr. `--fault-*` makes it do something wrong (see
+`faults.py`). It has no link to peers: routes of several stages go through the bridge.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def main() -> None:
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--parent-pid", type=int, default=0, help="end when this process is no longer the parent")
     parser.add_argument("--link-listen", default="", help="accepted and ignored")
+    parser.add_argument("--local-links", default="", help="accepted and ignored")
     parser.add_argument("--allow-probe", action="store_true")
     add_fault_arguments(parser)
     asyncio.run(_run(parser.parse_args()))

@@ -54,12 +54,6 @@ async def test_only_one_end_listens(tmp_path: Path, listener: int) -> None:
     assert answer.token_ids == unsplit(SamplingTerms())
 
 
-async def test_plaintext_links_are_for_loopback_tests(tmp_path: Path) -> None:
-    async with native_route(tmp_path, [3], arguments=("--insecure-loopback",)) as running:
-        answer = await (await running.open_direct(terms())).generate()
-    assert answer.token_ids == unsplit(SamplingTerms())
-
-
 @pytest.mark.parametrize("chunk_rows", [1, 3, 128])
 async def test_chunks_of_any_size_give_the_same(tmp_path: Path, chunk_rows: int) -> None:
     async with native_route(tmp_path, [2, 4]) as running:

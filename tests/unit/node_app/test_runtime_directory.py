@@ -1,4 +1,4 @@
-"""Where a worker's socket lies: never where the kernel would not take it."""
+"""Where sockets lie: never where the kernel would not take them, and private where workers meet."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from node_app.runtime_directory import socket_path
+from node_app.runtime_directory import LINK_NAME_CHARACTERS, local_links_directory, socket_path
 from node_app.state_files import StateError
 
 if TYPE_CHECKING:
@@ -48,3 +48,17 @@ def test_nowhere_short_is_told_and_nothing_made(tmp_path: Path, monkeypatch: pyt
         socket_path(tmp_path / f"{LONG}s")
     assert caught.value.code == "state_directory"
     assert [*(tmp_path / LONG).rglob("run-*")] == []
+
+
+def test_workers_meet_in_a_directory_that_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as short:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", short)
+        directory = local_links_directory()
+        assert directory is not None
+        assert directory.stat().st_mode & 0o077 == 0
+        assert can_listen(directory / ("f" * LINK_NAME_CHARACTERS))
+
+
+def test_workers_do_not_meet_where_no_path_would_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / LONG))
+    assert local_links_directory() is None
