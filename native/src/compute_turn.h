@@ -22,6 +22,12 @@ class ComputeTurn {
 
   // Gives back what Begin gave; nothing where nothing is held.
   virtual void End() = 0;
+
+  // Tells the machine's other workers whether somebody waits for the next token of this one. Cheap to repeat.
+  virtual void TellDecoding(bool is_decoding) = 0;
+
+  // Whether somebody waits for the next token of another worker.
+  virtual bool OthersDecode() const = 0;
 };
 
 class NoTurn : public ComputeTurn {
@@ -29,6 +35,8 @@ class NoTurn : public ComputeTurn {
   bool Begin(std::chrono::steady_clock::time_point /*deadline*/) override { return true; }
   bool has_waited() const override { return false; }
   void End() override {}
+  void TellDecoding(bool /*is_decoding*/) override {}
+  bool OthersDecode() const override { return false; }
 };
 
 }  // namespace meshnet

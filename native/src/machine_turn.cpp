@@ -23,7 +23,8 @@ using TimePoint = std::chrono::steady_clock::time_point;
 constexpr unsigned short kPlace = 0;
 constexpr unsigned short kTurn = 1;
 constexpr unsigned short kUsers = 2;
-constexpr int kSemaphores = 3;
+constexpr unsigned short kDecoding = 3;
+constexpr int kSemaphores = 4;
 constexpr int kMode = 0600;
 // Keys that are tried before somebody else's set is believed to be in the way by design.
 constexpr int kKeys = 16;
@@ -143,6 +144,7 @@ Result<std::unique_ptr<MachineTurn>> MachineTurn::Open(const std::string& turn_p
 
 MachineTurn::~MachineTurn() {
   End();
+  TellDecoding(false);
   sembuf leave = Free(kUsers);
   if (semop(set_, &leave, 1) == 0 && semctl(set_, kUsers, GETVAL) == 0) Remove(set_);
 }
@@ -160,6 +162,7 @@ bool MachineTurn::Begin(TimePoint deadline) {
     } else {
       const Result<int> set = JoinSet(name_);
       if (set.ok()) set_ = set.value();
+      tells_decoding_ = false;  // a new set knows nothing of us
       if (!set.ok()) GoOnWithout(set.status().message());
     }
   }
@@ -172,6 +175,17 @@ void MachineTurn::End() {
   sembuf give_back = Free(held == Held::kTurn ? kTurn : kPlace);
   // Fails only where the set is gone or was reset, and then nothing of ours is in it.
   semop(set_, &give_back, 1);
+}
+
+void MachineTurn::TellDecoding(bool is_decoding) {
+  if (is_decoding == tells_decoding_ || is_given_up_) return;
+  sembuf change = is_decoding ? Add(kDecoding) : Free(kDecoding);
+  // Where the set is gone, the next Begin joins another one and forgets what was told.
+  if (semop(set_, &change, 1) == 0) tells_decoding_ = is_decoding;
+}
+
+bool MachineTurn::OthersDecode() const {
+  return !is_given_up_ && semctl(set_, kDecoding, GETVAL) > (tells_decoding_ ? 1 : 0);
 }
 
 MachineTurn::Outcome MachineTurn::Take(TimePoint deadline) {

@@ -1,9 +1,9 @@
 // The compute turn of a machine: a System V semaphore set that every worker of this user with the same turn path finds.
 //
 // Two semaphores that are 0 (free) or 1 (taken): the turn, and the place of the one that is next; a third counts users,
-// and the last one to leave removes the set. Taking is one atomic operation (wait for zero, add one), so a new set
-// needs no initial values and there is no moment in which it is half made. What the kernel guarantees, and this relies
-// on:
+// and the last one to leave removes the set; a fourth counts the users that decode. Taking is one atomic operation
+// (wait for zero, add one), so a new set needs no initial values and there is no moment in which it is half made. What
+// the kernel guarantees, and this relies on:
 //   * waiting operations complete in the order in which they came, and the one that releases completes the next one's
 //     operation itself: whoever has just computed cannot come first again (flock promises no order);
 //   * SEM_UNDO: what a process holds, turn or place, is given back when it ends in any way; a waiter that ends is no
@@ -48,6 +48,8 @@ class MachineTurn : public ComputeTurn {
   bool Begin(std::chrono::steady_clock::time_point deadline) override;
   bool has_waited() const override { return has_waited_; }
   void End() override;
+  void TellDecoding(bool is_decoding) override;
+  bool OthersDecode() const override;
 
   // What can be seen from outside, for tests and reports. Any thread; stale at once.
   struct View {
@@ -80,6 +82,7 @@ class MachineTurn : public ComputeTurn {
   Held held_ = Held::kNothing;
   bool passed_stopped_holder_ = false;
   bool has_waited_ = false;
+  bool tells_decoding_ = false;
   bool is_given_up_ = false;
 };
 

@@ -9,6 +9,7 @@ namespace {
 
 // What a new step counts against those before it.
 constexpr double kWeightOfNewest = 0.25;
+constexpr double kShareOfDecodeStep = 0.9;
 
 double Smoothed(double before, double newest) {
   return before == 0.0 ? newest : before + kWeightOfNewest * (newest - before);
@@ -26,7 +27,8 @@ void PromptBudget::Note(bool is_prompt, std::uint32_t rows, std::uint32_t comput
 }
 
 std::uint32_t PromptBudget::rows() const {
-  const double rows = std::min<double>(prompt_rows_per_us_ * decode_us_, kMaxRows);
+  if (prompt_rows_per_us_ == 0.0 || decode_us_ == 0.0) return kRowsUnmeasured;
+  const double rows = std::min<double>(kShareOfDecodeStep * prompt_rows_per_us_ * decode_us_, kMaxRows);
   return std::max(kRowsMin, static_cast<std::uint32_t>(rows));
 }
 

@@ -1,8 +1,9 @@
 // The interactive chunk budget: how many prompt rows a step takes while others wait for their next token.
 //
 // A prompt chunk that is computed whole holds up everybody who decodes for as long as all of its rows take. While
-// somebody decodes, chunks are computed in pieces that take about as long as a decode step, so that a newcomer at most
-// doubles the time between the others' tokens. What rows take is measured by the steps themselves.
+// somebody decodes, chunks are computed in pieces that take a little less than a decode step, so that with everything
+// around it a newcomer at most doubles the time between the others' tokens. What rows take is measured by the steps
+// themselves.
 // Not thread-safe: owned by a StageMachine.
 #ifndef MESHNET_PROMPT_BUDGET_H_
 #define MESHNET_PROMPT_BUDGET_H_
@@ -13,13 +14,15 @@ namespace meshnet {
 
 class PromptBudget {
  public:
-  // Fewer rows cost a step nearly as much, since the weights are read once a step.
-  static constexpr std::uint32_t kRowsMin = 4;
+  // A single row costs a step nearly as much, since the weights are read once a step.
+  static constexpr std::uint32_t kRowsMin = 2;
+  // Before both kinds of steps were seen.
+  static constexpr std::uint32_t kRowsUnmeasured = 4;
 
   // A step has ended that held prompt rows or decode rows.
   void Note(bool is_prompt, std::uint32_t rows, std::uint32_t compute_us);
 
-  // Prompt rows that take as long as a decode step, kRowsMin at least; kRowsMin where either was never seen.
+  // Prompt rows that take nine tenths of a decode step, kRowsMin at least.
   std::uint32_t rows() const;
 
  private:

@@ -86,6 +86,7 @@ class Session {
   bool prompt_done = false;               // the prompt's last chunk was queued
   TimePoint heard_at;
   std::optional<TimePoint> decoded_at;  // the last step that a token follows
+  bool is_streaming = false;            // one of its tokens has come back as a row
 
  private:
   Status CheckRoute(const v1::Frame& frame) const;

@@ -35,6 +35,11 @@ bool HasDecodedLately(const Session& session, TimePoint now) {
   return session.decoded_at.has_value() && now - *session.decoded_at < kDecodeMemory;
 }
 
+bool IsDecoding(const Session& session, TimePoint now) {
+  const bool is_finished = session.generation.has_value() && session.generation->is_finished();
+  return !is_finished && HasDecodedLately(session, now);
+}
+
 bool CausesToken(const v1::Frame& frame) { return frame.phase() != v1::PHASE_PREFILL || frame.prompt_end(); }
 
 }  // namespace
@@ -45,10 +50,11 @@ bool StageMachine::AwaitsRows(TimePoint now) const {
   });
 }
 
-std::vector<StepItem> StageMachine::TakeStep(TimePoint now) {
+std::vector<StepItem> StageMachine::TakeStep(TimePoint now, bool others_decode) {
   const TimePoint awake_at = std::exchange(turn_awaited_at_, std::nullopt).value_or(now);
   std::vector<StepItem> items;
-  const std::uint32_t prompt_rows = IsSomebodyDecoding(now) ? prompt_budget_.rows() : kMaxRows;
+  const bool is_cut = others_decode || IsSomebodyDecoding(now);
+  const std::uint32_t prompt_rows = is_cut ? prompt_budget_.rows() : kMaxRows;
   for (const auto& [session, rows] : queue_.Pick(facts_, prompt_rows, now)) {
     const PendingRows& front = session->pending.front();
     const std::uint32_t budget_ms = front.frame.budget_ms();
@@ -68,11 +74,13 @@ std::vector<StepItem> StageMachine::TakeStep(TimePoint now) {
 }
 
 bool StageMachine::IsSomebodyDecoding(TimePoint now) const {
-  return std::any_of(table_.open().begin(), table_.open().end(), [now](const auto& entry) {
-    const Session& session = *entry.second;
-    const bool is_finished = session.generation.has_value() && session.generation->is_finished();
-    return !is_finished && HasDecodedLately(session, now);
-  });
+  return std::any_of(table_.open().begin(), table_.open().end(),
+                     [now](const auto& entry) { return IsDecoding(*entry.second, now); });
+}
+
+bool StageMachine::IsSomebodyStreaming(TimePoint now) const {
+  return std::any_of(table_.open().begin(), table_.open().end(),
+                     [now](const auto& entry) { return entry.second->is_streaming && IsDecoding(*entry.second, now); });
 }
 
 void StageMachine::CommitStep(std::vector<StepItem>&& items, TimePoint now) {
@@ -111,6 +119,7 @@ void StageMachine::CommitItem(StepItem* item, TimePoint now) {
   }
   session->length = frame.position() + frame.rows();
   if (CausesToken(frame)) session->decoded_at = now;
+  if (frame.phase() != v1::PHASE_PREFILL) session->is_streaming = true;
   const std::uint64_t seq = frame.seq();
   const bool is_piece = item->rows.is_piece;
   // Rows before acknowledgements: the next stage waits for them.

@@ -88,8 +88,13 @@ class StageMachine {
   // stood still for long does not count.
   bool AwaitsRows(TimePoint now) const;
 
-  // The rows of the next step; empty where none is ready. One step runs at a time.
-  std::vector<StepItem> TakeStep(TimePoint now);
+  // Whether a session draws one token after the other. One whose prompt may still be under way on a later stage does
+  // not count: that stage would take it for somebody else's.
+  bool IsSomebodyStreaming(TimePoint now) const;
+
+  // The rows of the next step; empty where none is ready. One step runs at a time. others_decode: somebody waits for
+  // tokens of another worker with which this one takes turns.
+  std::vector<StepItem> TakeStep(TimePoint now, bool others_decode = false);
   void CommitStep(std::vector<StepItem>&& items, TimePoint now);
 
   // Applies deadlines that have passed; returns when to call again at the latest.

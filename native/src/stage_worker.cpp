@@ -66,7 +66,7 @@ void StageWorker::Dispatch(std::unique_lock<std::mutex> lock, bool later) {
 void StageWorker::ComputeLoop() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    work_.wait(lock, [this] { return is_stopping_ || machine_.HasWork() || !jobs_.empty(); });
+    AwaitWork(&lock);
     bool has_turn = false;
     if (!is_stopping_ && (machine_.HasReady() || !jobs_.empty())) {
       machine_.AwaitTurn(Now());
@@ -104,6 +104,16 @@ void StageWorker::ComputeLoop() {
   for (Job& job : jobs_) job.run(Status(Code::kNotReady, "the shard is being unloaded"));
 }
 
+void StageWorker::AwaitWork(std::unique_lock<std::mutex>* lock) {
+  const auto has_work = [this] { return is_stopping_ || machine_.HasWork() || !jobs_.empty(); };
+  for (;;) {
+    const bool is_streaming = machine_.IsSomebodyStreaming(Now());
+    turn_->TellDecoding(is_streaming);
+    if (!is_streaming) return work_.wait(*lock, has_work);
+    if (work_.wait_for(*lock, kTellInterval, has_work)) return;
+  }
+}
+
 void StageWorker::GatherCompany(std::unique_lock<std::mutex>* lock) {
   if (!machine_.AwaitsRows(Now()) || !company_wait_.IsWorthwhile()) return;
   const std::size_t ready = machine_.ready_sessions();
@@ -114,7 +124,7 @@ void StageWorker::GatherCompany(std::unique_lock<std::mutex>* lock) {
 StageWorker::Round StageWorker::TakeRound(bool has_turn) {
   Round round;
   round.orders = machine_.TakeOrders();
-  if (has_turn) round.items = machine_.TakeStep(Now());
+  if (has_turn) round.items = machine_.TakeStep(Now(), turn_->OthersDecode());
   round.jobs = std::exchange(jobs_, {});
   is_computing_ = !round.items.empty() || !round.jobs.empty();
   return round;

@@ -57,6 +57,8 @@ class StageWorker {
   static constexpr std::chrono::milliseconds kTurnWait{30'000};
   // How long a step is held back for rows that the stage which has just computed on this machine is sending.
   static constexpr std::chrono::microseconds kCompanyWait{1000};
+  // How soon the machine's other workers hear that nobody decodes here any more.
+  static constexpr std::chrono::milliseconds kTellInterval{1000};
 
  private:
   struct Job {
@@ -74,6 +76,8 @@ class StageWorker {
   };
 
   void ComputeLoop();
+  // Until there is something to do. Tells the machine's other workers meanwhile whether somebody decodes here.
+  void AwaitWork(std::unique_lock<std::mutex>* lock);
   // Holds the step back for rows that are about to arrive, where that has paid. Takes the lock and leaves it taken.
   void GatherCompany(std::unique_lock<std::mutex>* lock);
   // Takes everything the engine is to do, once the turn is ours. Rows are taken last, so that those which came while

@@ -129,6 +129,31 @@ double HandOverMicroseconds(const Record& record, std::chrono::microseconds step
          static_cast<double>(step.count());
 }
 
+TEST_F(MachineTurnTest, SaysWhetherOthersDecodeAndForgetsTheDead) {
+  const auto turn = Open();
+  turn->TellDecoding(true);
+  EXPECT_FALSE(turn->OthersDecode());
+  const pid_t other = children_.Start([this] {
+    const auto own = Open();
+    own->TellDecoding(true);
+    own->TellDecoding(true);
+    pause();
+  });
+  EXPECT_TRUE(Until([&] { return turn->OthersDecode(); }));
+  turn->TellDecoding(false);
+  EXPECT_TRUE(turn->OthersDecode());
+  kill(other, SIGKILL);
+  EXPECT_TRUE(Until([&] { return !turn->OthersDecode(); }));
+  turn->TellDecoding(true);
+  {
+    const auto third = Open();
+    EXPECT_TRUE(third->OthersDecode());
+    third->TellDecoding(true);
+    EXPECT_TRUE(turn->OthersDecode());
+  }
+  EXPECT_FALSE(turn->OthersDecode());
+}
+
 class FairnessTest : public MachineTurnTest, public testing::WithParamInterface<int> {};
 
 TEST_P(FairnessTest, ProcessesComputeOneAtATimeAndEquallyOften) {

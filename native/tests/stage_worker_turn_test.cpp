@@ -21,7 +21,17 @@ class HeldTurn : public ComputeTurn {
   }
   bool has_waited() const override { return false; }
   void End() override {}
+  void TellDecoding(bool is_decoding) override {
+    const std::lock_guard lock(mutex_);
+    tells_decoding_ = is_decoding;
+    changed_.notify_all();
+  }
+  bool OthersDecode() const override { return false; }
 
+  bool WaitUntilTold(bool is_decoding) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return tells_decoding_ == is_decoding; });
+  }
   void Give() {
     const std::lock_guard lock(mutex_);
     is_given_ = true;
@@ -37,6 +47,7 @@ class HeldTurn : public ComputeTurn {
   std::condition_variable changed_;
   bool is_given_ = false;
   bool is_awaited_ = false;
+  bool tells_decoding_ = false;
 };
 
 class KeepingSink : public MessageSink {
@@ -110,6 +121,14 @@ TEST_F(StageWorkerTurnTest, ASessionGoesOnWhereTheTurnComesInTime) {
   Begin(60'000);
   turn_->Give();
   EXPECT_EQ(sink_.FirstOutcome(), "token");
+}
+
+TEST_F(StageWorkerTurnTest, OthersHearWhetherSomebodyDecodesHere) {
+  Begin(60'000);
+  turn_->Give();
+  EXPECT_TRUE(turn_->WaitUntilTold(true));
+  // Its client takes nothing: once the token window is full no step comes any more.
+  EXPECT_TRUE(turn_->WaitUntilTold(false));
 }
 
 TEST_F(StageWorkerTurnTest, AProbeSaysThatTheTurnDidNotComeAndUnloadingEndsIt) {

@@ -145,6 +145,7 @@ class ForcedRoute:
             gateway_grace_ms=STEP_DEADLINE_MS,
             end_tokens=(),
             codec=codec,
+            is_exact=codec is Codec.RAW,
         )
 
     async def _drive(self, gateway: PlainGateway) -> None:

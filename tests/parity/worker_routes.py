@@ -104,6 +104,7 @@ class WorkerRoute:
             idle_ms=STEP_DEADLINE_MS,
             gateway_grace_ms=STEP_DEADLINE_MS,
             end_tokens=(),
+            is_exact=True,
         )
 
     async def _drive(self, gateways: dict[SessionKey, PlainGateway]) -> None:

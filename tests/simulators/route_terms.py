@@ -31,6 +31,7 @@ class RouteTerms:
     idle_ms: int = 10_000
     end_tokens: tuple[int, ...] = (END_TOKEN_ID,)
     codec: Codec = Codec.RAW
+    is_exact: bool = False
 
 
 def edges_of(n_stages: int) -> list[Edge]:
@@ -71,7 +72,7 @@ def spec_for(terms: RouteTerms, stage: int, contracts: list[session_pb2.Boundary
         step_deadline_ms=terms.step_deadline_ms,
         token_window=terms.token_window,
         gateway_grace_ms=terms.gateway_grace_ms,
-        exact=terms.codec is Codec.RAW,
+        exact=terms.is_exact,
     )
 
 

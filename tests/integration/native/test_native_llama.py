@@ -35,7 +35,11 @@ async def generate(route: BridgedRoute, prompts: list[tuple[int, ...]], epoch: i
     """Generate for all prompts at once, one session each."""
     given = [
         terms(
-            key=SessionKey(bytes([number]) * 16, epoch), prompt=prompt, max_tokens=MAX_TOKENS, step_deadline_ms=60_000
+            key=SessionKey(bytes([number]) * 16, epoch),
+            prompt=prompt,
+            max_tokens=MAX_TOKENS,
+            step_deadline_ms=60_000,
+            is_exact=True,
         )
         for number, prompt in enumerate(prompts)
     ]
