@@ -195,23 +195,39 @@ MachineTurn::Outcome MachineTurn::Take(TimePoint deadline) {
   if (outcome == Outcome::kDone) held_ = Held::kTurn;
   if (outcome != Outcome::kLate) return outcome;
   has_waited_ = true;
-  sembuf queue[] = {WaitForZero(kPlace), Add(kPlace)};
-  outcome = Operate(queue, std::size(queue), deadline - Now());
+  outcome = TakePlace(deadline);
   if (outcome != Outcome::kDone) return outcome;
-  held_ = Held::kPlace;
   outcome = MoveUp(deadline);
   // Of a set that is gone nothing is held, but End may not know.
   if (outcome != Outcome::kDone) End();
   return outcome;
 }
 
-// From the place to the turn. Only the one that has the place waits here, so that looking now and then loses no turn.
+// Into the place, or past one that was stopped there: then nothing is held. Who looks goes to the end of the queue, so
+// that is done ever more rarely.
+MachineTurn::Outcome MachineTurn::TakePlace(TimePoint deadline) {
+  std::chrono::nanoseconds interval = kQueueLookInterval;
+  passed_stopped_next_ = passed_stopped_next_ && IsStopped(kPlace);
+  while (!passed_stopped_next_) {
+    sembuf queue[] = {WaitForZero(kPlace), Add(kPlace)};
+    const Outcome outcome =
+        Operate(queue, std::size(queue), std::min<std::chrono::nanoseconds>(deadline - Now(), interval));
+    if (outcome == Outcome::kDone) held_ = Held::kPlace;
+    if (outcome != Outcome::kLate || Now() >= deadline) return outcome;
+    passed_stopped_next_ = IsStopped(kPlace);
+    interval *= 2;
+  }
+  return Outcome::kDone;
+}
+
+// From the place to the turn. Those who wait here are few, so that looking now and then loses no turn.
 MachineTurn::Outcome MachineTurn::MoveUp(TimePoint deadline) {
-  if (passed_stopped_holder_) passed_stopped_holder_ = IsHolderStopped();
+  if (passed_stopped_holder_) passed_stopped_holder_ = IsStopped(kTurn);
   while (!passed_stopped_holder_) {
     sembuf move_up[] = {WaitForZero(kTurn), Add(kTurn), {kPlace, -1, SEM_UNDO}};
+    const std::size_t count = std::size(move_up) - (held_ == Held::kPlace ? 0 : 1);
     const auto wait = std::min<std::chrono::nanoseconds>(deadline - Now(), kLookInterval);
-    const Outcome outcome = Operate(move_up, std::size(move_up), wait);
+    const Outcome outcome = Operate(move_up, count, wait);
     if (outcome == Outcome::kDone) held_ = Held::kTurn;
     if (outcome != Outcome::kLate) return outcome;
     if (IsAbandoned(set_, kTurn)) {
@@ -219,7 +235,7 @@ MachineTurn::Outcome MachineTurn::MoveUp(TimePoint deadline) {
       return Outcome::kGone;
     }
     if (Now() >= deadline) return Outcome::kLate;
-    passed_stopped_holder_ = IsHolderStopped();
+    passed_stopped_holder_ = IsStopped(kTurn);
   }
   return Outcome::kDone;
 }
@@ -240,10 +256,10 @@ MachineTurn::Outcome MachineTurn::Operate(sembuf* operations, std::size_t count,
 }
 
 // Taken, by a process that a signal or a debugger has stopped.
-bool MachineTurn::IsHolderStopped() const {
-  const pid_t holder = Look().holder;
-  if (holder <= 0 || holder == getpid()) return false;
-  const char state = StateOf(holder);
+bool MachineTurn::IsStopped(unsigned short semaphore) const {
+  const pid_t last = semctl(set_, semaphore, GETPID);
+  if (semctl(set_, semaphore, GETVAL) <= 0 || last <= 0 || last == getpid()) return false;
+  const char state = StateOf(last);
   return state == 'T' || state == 't';
 }
 

@@ -11,9 +11,10 @@
 // No shared memory, no file content: nothing that an earlier boot or a stranger could have left there is ever parsed.
 //
 // The turn is for speed, never for correctness. So a holder that is stopped (SIGSTOP, debugger) is passed by: the next
-// one keeps its place and computes, and those behind it queue for that place. A holder that hangs while it runs is
-// waited for until the deadline. A set that no living process can free is removed; its users take a new one, as they do
-// when it is removed under them (logind's RemoveIPC). Where the system gives no set any more, there is no turn.
+// one keeps its place and computes, and those behind it queue for that place. One that is stopped in the place waits
+// for nothing any more and is passed too: those behind it wait for the turn itself. A holder that hangs while it runs
+// is waited for until the deadline. A set that no living process can free is removed; its users take a new one, as they
+// do when it is removed under them (logind's RemoveIPC). Where the system gives no set any more, there is no turn.
 //
 // Reaches as far as an IPC namespace: two containers do not share it. Source: semop(2), ipc/sem.c;
 // docs/adr/0005-compute-turn.md.
@@ -64,6 +65,8 @@ class MachineTurn : public ComputeTurn {
 
   // How long a next one waits before it looks what the holder is doing.
   static constexpr std::chrono::milliseconds kLookInterval{250};
+  // How long one behind the place waits before it looks for the first time what the next one is doing.
+  static constexpr std::chrono::milliseconds kQueueLookInterval{500};
 
  private:
   enum class Outcome { kDone, kLate, kGone, kRefused };
@@ -72,15 +75,17 @@ class MachineTurn : public ComputeTurn {
   MachineTurn(std::string name, int set) : name_(std::move(name)), set_(set) {}
 
   Outcome Take(std::chrono::steady_clock::time_point deadline);
+  Outcome TakePlace(std::chrono::steady_clock::time_point deadline);
   Outcome MoveUp(std::chrono::steady_clock::time_point deadline);
   Outcome Operate(sembuf* operations, std::size_t count, std::chrono::nanoseconds wait_at_most) const;
-  bool IsHolderStopped() const;
+  bool IsStopped(unsigned short semaphore) const;
   void GoOnWithout(const std::string& why);
 
   const std::string name_;
   int set_;
   Held held_ = Held::kNothing;
   bool passed_stopped_holder_ = false;
+  bool passed_stopped_next_ = false;
   bool has_waited_ = false;
   bool tells_decoding_ = false;
   bool is_given_up_ = false;

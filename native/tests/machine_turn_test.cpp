@@ -302,6 +302,32 @@ TEST_F(MachineTurnTest, AStoppedHolderIsPassedByOneAfterTheOther) {
   EXPECT_TRUE(turn->Begin(InMilliseconds(1000)));
 }
 
+TEST_F(MachineTurnTest, OneThatIsStoppedInThePlaceIsPassedToo) {
+  const auto turn = Open();
+  ASSERT_TRUE(turn->Begin(InMilliseconds(1000)));
+  const pid_t next = StartWaiter(*turn, 0);
+  ASSERT_EQ(kill(next, SIGSTOP), 0);
+  ASSERT_EQ(waitpid(next, nullptr, WUNTRACED), next);
+  const pid_t queued = StartWaiter(*turn, 1);
+  turn->End();
+  EXPECT_TRUE(children_.Wait(queued));
+  // Whoever has passed it once does so at once.
+  for (const auto within : {std::chrono::milliseconds(2000), MachineTurn::kQueueLookInterval}) {
+    const auto asked_at = Clock::now();
+    ASSERT_TRUE(turn->Begin(InMilliseconds(10'000)));
+    const auto waited = Clock::now() - asked_at;
+    std::printf("passed after %.0f us\n", MicrosecondsOf(waited));
+    EXPECT_LT(waited, within);
+    // Meanwhile the others still go one by one.
+    const pid_t other = children_.Start([this] { _exit(Open()->Begin(InMilliseconds(50)) ? 1 : 0); });
+    EXPECT_TRUE(children_.Wait(other));
+    turn->End();
+  }
+  ASSERT_EQ(kill(next, SIGCONT), 0);
+  EXPECT_TRUE(children_.Wait(next));
+  ExpectFree(*turn);
+}
+
 TEST_F(MachineTurnTest, TheDeadlineIsKeptInThePlaceAndBehindIt) {
   const auto turn = Open();
   const pid_t holder = StartHolder(*turn);

@@ -2,11 +2,11 @@
 
     python -m tests.bench.batch [--rounds N] [--streams N ...]
 
-1, 2, 4, 8 and 16 streams through one stage, through two stages (direct links over TLS, two threads each, the compute
-turn on), and through `llama-server` with as many slots and two threads, built with the worker's flags; then a newcomer
-with a long prompt while others decode. The same process takes the tokens of all. Arms take turns within a round;
-`control` is the first arm against its twin. The last line is one JSON object; exit status 3 where nothing can be
-concluded: the control says so, or there were too few rounds.
+1, 2, 4, 8 and 16 streams through one stage, through two stages of one machine (two threads each, the compute turn on),
+and through `llama-server` with as many slots and two threads, built with the worker's flags; then a newcomer with a
+long prompt while others decode. The same process takes the tokens of all. Arms take turns within a round; `control` is
+the first arm against its twin. The last line is one JSON object; exit status 3 where nothing can be concluded: the
+control says so, or there were too few rounds.
 """
 
 from __future__ import annotations

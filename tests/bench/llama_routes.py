@@ -109,14 +109,17 @@ class LlamaRoute:
         """Of its workers, head first."""
         return [program.process.pid for program in self._native.programs]
 
-    async def prompt_tokens_per_s(self, rows: int) -> float:
+    async def prompt_tokens_per_s(self, rows: int, *, is_exact: bool = False) -> float:
         """Rate of one prompt of so many rows, one chunk, from its sending until the tail has computed it.
+
+        Where `is_exact`, it is computed in one step whoever waits beside it.
 
         Raises:
             TimeoutError: nothing came.
             RouteFailedError: a stage gave up.
         """
-        gateways = await self._open(1, 1, prompt=repeated(self._model.prompt, rows), chunk_rows=rows)
+        prompt = repeated(self._model.prompt, rows)
+        gateways = await self._open(1, 1, prompt=prompt, chunk_rows=rows, is_exact=is_exact)
         (gateway,) = gateways.values()
         # Once everybody is ready: what is timed is the prompt.
         sent_s = time.perf_counter()

@@ -1,7 +1,8 @@
 """What a worker that dies or stops inside a step costs those who wait for its turn.
 
-Invariants: the holder is inside one long step (a prompt) when the signal comes; what is timed runs from the signal to
-the next token of a route that waits. The control gets no signal: then the wait is what is left of the step.
+Invariants: the holder is inside one long step (a prompt that is not cut) when the signal comes; what is timed runs
+from the signal to the next token of a route that waits. The control gets no signal: then the wait is what is left of
+the step.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ async def _wait_ms(holder: LlamaRoute, waiter: LlamaRoute, sent: signal.Signals 
     (pid,) = holder.process_ids
     serving = asyncio.create_task(waiter.streams(WAITER_TOKENS, 1))
     await asyncio.sleep(BEGINS_AFTER_S)
-    holding = asyncio.create_task(holder.prompt_tokens_per_s(HOLDER_ROWS))
+    holding = asyncio.create_task(holder.prompt_tokens_per_s(HOLDER_ROWS, is_exact=True))
     try:
         await holder.until_computing()
         await asyncio.sleep(SETTLES_S)
