@@ -1,6 +1,7 @@
 #include "prompt_budget.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "protocol_limits.h"
 
@@ -9,7 +10,8 @@ namespace {
 
 // What a new step counts against those before it.
 constexpr double kWeightOfNewest = 0.25;
-constexpr double kShareOfDecodeStep = 0.9;
+// A prompt step and a decode step, in decode steps of the whole company; the rest of two is for what is around them.
+constexpr double kBothSteps = 1.9;
 
 double Smoothed(double before, double newest) {
   return before == 0.0 ? newest : before + kWeightOfNewest * (newest - before);
@@ -22,13 +24,25 @@ void PromptBudget::Note(bool is_prompt, std::uint32_t rows, std::uint32_t comput
   if (is_prompt) {
     prompt_rows_per_us_ = Smoothed(prompt_rows_per_us_, static_cast<double>(rows) / compute_us);
   } else {
-    decode_us_ = Smoothed(decode_us_, compute_us);
+    double& decode_us = decode_us_[std::min(rows, kCompanyMax)];
+    decode_us = Smoothed(decode_us, compute_us);
   }
 }
 
-std::uint32_t PromptBudget::rows() const {
-  if (prompt_rows_per_us_ == 0.0 || decode_us_ == 0.0) return kRowsUnmeasured;
-  const double rows = std::min<double>(kShareOfDecodeStep * prompt_rows_per_us_ * decode_us_, kMaxRows);
+double PromptBudget::DecodeMicroseconds(std::uint32_t rows) const {
+  const auto above = decode_us_.begin() + std::min(rows, kCompanyMax) + 1;
+  const auto is_seen = [](double decode_us) { return decode_us > 0.0; };
+  const auto below = std::find_if(std::make_reverse_iterator(above), decode_us_.rend(), is_seen);
+  if (below != decode_us_.rend()) return *below;
+  const auto next = std::find_if(above, decode_us_.end(), is_seen);
+  return next == decode_us_.end() ? 0.0 : *next;
+}
+
+std::uint32_t PromptBudget::rows(std::uint32_t decoding, std::uint32_t company) const {
+  const double both_us = kBothSteps * DecodeMicroseconds(company);
+  if (prompt_rows_per_us_ == 0.0 || both_us == 0.0) return kRowsUnmeasured;
+  const double prompt_us = std::max(0.0, both_us - DecodeMicroseconds(decoding));
+  const double rows = std::min<double>(prompt_rows_per_us_ * prompt_us, kMaxRows);
   return std::max(kRowsMin, static_cast<std::uint32_t>(rows));
 }
 

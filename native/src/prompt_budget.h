@@ -1,13 +1,15 @@
 // The interactive chunk budget: how many prompt rows a step takes while others wait for their next token.
 //
 // A prompt chunk that is computed whole holds up everybody who decodes for as long as all of its rows take. While
-// somebody decodes, chunks are computed in pieces that take a little less than a decode step, so that with everything
-// around it a newcomer at most doubles the time between the others' tokens. What rows take is measured by the steps
-// themselves.
+// somebody decodes, prompt steps and decode steps take turns, and a prompt step is so short that both together take
+// less than twice a decode step of the whole company, the newcomers among them: one newcomer at most doubles the time
+// between the others' tokens, and many that come at once do not wait for a few who are served already. What rows take
+// is measured by the steps themselves.
 // Not thread-safe: owned by a StageMachine.
 #ifndef MESHNET_PROMPT_BUDGET_H_
 #define MESHNET_PROMPT_BUDGET_H_
 
+#include <array>
 #include <cstdint>
 
 namespace meshnet {
@@ -18,15 +20,20 @@ class PromptBudget {
   static constexpr std::uint32_t kRowsMin = 2;
   // Before both kinds of steps were seen.
   static constexpr std::uint32_t kRowsUnmeasured = 4;
+  // Steps of more rows count as steps of so many.
+  static constexpr std::uint32_t kCompanyMax = 32;
 
   // A step has ended that held prompt rows or decode rows.
   void Note(bool is_prompt, std::uint32_t rows, std::uint32_t compute_us);
 
-  // Prompt rows that take nine tenths of a decode step, kRowsMin at least.
-  std::uint32_t rows() const;
+  // Prompt rows of one step while `decoding` sessions wait for tokens, of `company` in all; kRowsMin at least.
+  std::uint32_t rows(std::uint32_t decoding, std::uint32_t company) const;
 
  private:
-  double decode_us_ = 0.0;
+  // Of a step of so many rows; of the most below that were seen, else of the fewest above; 0 where none was.
+  double DecodeMicroseconds(std::uint32_t rows) const;
+
+  std::array<double, kCompanyMax + 1> decode_us_{};  // by rows
   double prompt_rows_per_us_ = 0.0;
 };
 

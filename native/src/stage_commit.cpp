@@ -53,9 +53,7 @@ bool StageMachine::AwaitsRows(TimePoint now) const {
 std::vector<StepItem> StageMachine::TakeStep(TimePoint now, bool others_decode) {
   const TimePoint awake_at = std::exchange(turn_awaited_at_, std::nullopt).value_or(now);
   std::vector<StepItem> items;
-  const bool is_cut = others_decode || IsSomebodyDecoding(now);
-  const std::uint32_t prompt_rows = is_cut ? prompt_budget_.rows() : kMaxRows;
-  for (const auto& [session, rows] : queue_.Pick(facts_, prompt_rows, now)) {
+  for (const auto& [session, rows] : queue_.Pick(facts_, PromptRows(now, others_decode), now)) {
     const PendingRows& front = session->pending.front();
     const std::uint32_t budget_ms = front.frame.budget_ms();
     if (budget_ms > 0 && now - front.received_at >= std::chrono::milliseconds(budget_ms)) {
@@ -73,9 +71,18 @@ std::vector<StepItem> StageMachine::TakeStep(TimePoint now, bool others_decode) 
   return items;
 }
 
-bool StageMachine::IsSomebodyDecoding(TimePoint now) const {
-  return std::any_of(table_.open().begin(), table_.open().end(),
-                     [now](const auto& entry) { return IsDecoding(*entry.second, now); });
+std::uint32_t StageMachine::PromptRows(TimePoint now, bool others_decode) const {
+  std::uint32_t decoding = 0;
+  std::uint32_t waiting = 0;
+  for (const auto& [id, session] : table_.open()) {
+    if (IsDecoding(*session, now)) {
+      ++decoding;
+    } else if (!session->pending.empty()) {
+      ++waiting;
+    }
+  }
+  if (decoding == 0 && !others_decode) return kMaxRows;
+  return prompt_budget_.rows(decoding, decoding + waiting);
 }
 
 bool StageMachine::IsSomebodyStreaming(TimePoint now) const {

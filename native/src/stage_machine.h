@@ -128,7 +128,8 @@ class StageMachine {
   void Deliver(const SessionPointer& session, Edge edge, v1::Frame&& frame, TimePoint now);
   void TakeAck(const SessionPointer& session, Edge edge, std::uint64_t seq, TimePoint now);
 
-  bool IsSomebodyDecoding(TimePoint now) const;
+  // That a step may take; kMaxRows where nobody waits for tokens.
+  std::uint32_t PromptRows(TimePoint now, bool others_decode) const;
   void NoteForBudget(const std::vector<StepItem>& items);
   void CommitItem(StepItem* item, TimePoint now);
   void SendDownstream(const SessionPointer& session, StepItem* item, TimePoint now);

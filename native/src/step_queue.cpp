@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocol_limits.h"
+
 namespace meshnet {
 
 void StepQueue::Add(const std::shared_ptr<Session>& session) {
@@ -31,6 +33,7 @@ std::size_t StepQueue::CountReady() const {
 std::vector<PickedRows> StepQueue::Pick(const ShardFacts& facts, std::uint32_t prompt_rows, TimePoint now) {
   Filling filling;
   filling.prompt_rows = prompt_rows;
+  filling.keeps_exact_alone = !facts.mixes_phases;
   filling.now = now;
   if (facts.mixes_phases) {
     Take(false, facts.max_step_rows, waiting_.size(), &filling);
@@ -38,7 +41,8 @@ std::vector<PickedRows> StepQueue::Pick(const ShardFacts& facts, std::uint32_t p
     return filling.picked;
   }
   if (!prefill_next_) Take(false, facts.max_step_rows, waiting_.size(), &filling);
-  if (filling.picked.empty()) Take(true, facts.max_step_rows, 1, &filling);
+  const bool is_cut = prompt_rows < kMaxRows;
+  if (filling.picked.empty()) Take(true, facts.max_step_rows, is_cut ? waiting_.size() : 1, &filling);
   if (filling.picked.empty()) Take(false, facts.max_step_rows, waiting_.size(), &filling);
   prefill_next_ =
       !filling.picked.empty() && filling.picked.front().session->pending.front().frame.phase() != v1::PHASE_PREFILL;
@@ -54,13 +58,18 @@ void StepQueue::Take(bool prefill, std::uint32_t rows_max, std::size_t frames_ma
       ++entry;
       continue;
     }
+    if (prefill && filling->prompt_rows == 0) return;
+    const bool is_alone = prefill && filling->keeps_exact_alone && session.terms().is_exact;
+    if (is_alone && !filling->picked.empty()) return;
     const std::uint32_t rows = session.RowsToTake(filling->prompt_rows, filling->now);
     // A chunk of more rows than are worth batching runs alone.
     if (filling->rows > 0 && filling->rows + rows > rows_max) return;
     filling->rows += rows;
+    if (prefill) filling->prompt_rows -= std::min(rows, filling->prompt_rows);
     --frames_max;
     filling->picked.push_back({*entry, rows});
     entry = waiting_.erase(entry);
+    if (is_alone) return;
   }
 }
 

@@ -10,39 +10,61 @@ namespace {
 
 TEST(PromptBudgetTest, RowsTakeALittleLessThanADecodeStep) {
   PromptBudget budget;
-  EXPECT_EQ(budget.rows(), PromptBudget::kRowsUnmeasured);
+  EXPECT_EQ(budget.rows(1, 1), PromptBudget::kRowsUnmeasured);
   budget.Note(true, 128, 128'000);  // 1 ms a row
-  EXPECT_EQ(budget.rows(), PromptBudget::kRowsUnmeasured);
+  EXPECT_EQ(budget.rows(1, 1), PromptBudget::kRowsUnmeasured);
   budget.Note(false, 4, 40'000);
-  EXPECT_EQ(budget.rows(), 36u);
+  EXPECT_EQ(budget.rows(4, 4), 36u);
+}
+
+TEST(PromptBudgetTest, StepsOfTheWholeCompanyCount) {
+  PromptBudget budget;
+  budget.Note(true, 128, 128'000);
+  budget.Note(false, 4, 40'000);
+  for (const std::uint32_t company : {0u, 1u, 4u, 5u, 100u}) EXPECT_EQ(budget.rows(4, company), 36u) << company;
+  budget.Note(false, 8, 80'000);
+  EXPECT_EQ(budget.rows(4, 5), 36u);
+  EXPECT_EQ(budget.rows(4, 8), 152u - 40u);
+  EXPECT_EQ(budget.rows(8, 8), 72u);
+  budget.Note(false, 5000, 100'000);
+  EXPECT_EQ(budget.rows(31, 31), 72u);
+  EXPECT_EQ(budget.rows(32, 32), 90u);
+  EXPECT_EQ(budget.rows(5000, 6000), 90u);
+  // Those who decode elsewhere on the machine are not counted here.
+  EXPECT_EQ(budget.rows(0, 1), 36u);
+  PromptBudget odd;
+  odd.Note(true, 128, 128'000);
+  odd.Note(false, 1, 90'000);
+  odd.Note(false, 2, 10'000);
+  EXPECT_EQ(odd.rows(1, 2), PromptBudget::kRowsMin);
 }
 
 TEST(PromptBudgetTest, FollowsWhatStepsTake) {
   PromptBudget budget;
   budget.Note(true, 128, 128'000);
   budget.Note(false, 1, 40'000);
-  for (int step = 0; step < 50; ++step) budget.Note(false, 16, 80'000);
-  EXPECT_EQ(budget.rows(), 71u);  // from below
+  for (int step = 0; step < 50; ++step) budget.Note(false, 1, 80'000);
+  EXPECT_EQ(budget.rows(1, 1), 71u);  // from below
   // Small pieces cost more a row, since the weights are read for each.
   for (int step = 0; step < 50; ++step) budget.Note(true, 16, 80'000);
-  EXPECT_EQ(budget.rows(), 14u);
+  EXPECT_EQ(budget.rows(1, 1), 14u);
   for (int step = 0; step < 50; ++step) budget.Note(true, 1, 80'000);
-  EXPECT_EQ(budget.rows(), PromptBudget::kRowsMin);
+  EXPECT_EQ(budget.rows(1, 1), PromptBudget::kRowsMin);
 }
 
 TEST(PromptBudgetTest, StaysWithinWhatAFrameMayHold) {
   PromptBudget budget;
   budget.Note(true, 8192, 1);
   budget.Note(false, 1, 4'000'000'000u);
-  EXPECT_EQ(budget.rows(), kMaxRows);
+  EXPECT_EQ(budget.rows(1, 1), kMaxRows);
   PromptBudget slow;
   slow.Note(true, 1, 4'000'000'000u);
   slow.Note(false, 1, 1);
-  EXPECT_EQ(slow.rows(), PromptBudget::kRowsMin);
+  EXPECT_EQ(slow.rows(1, 1), PromptBudget::kRowsMin);
   PromptBudget nothing;
   nothing.Note(true, 0, 100);
   nothing.Note(false, 1, 0);
-  EXPECT_EQ(nothing.rows(), PromptBudget::kRowsUnmeasured);
+  EXPECT_EQ(nothing.rows(1, 1), PromptBudget::kRowsUnmeasured);
 }
 
 TEST(PromptBudgetTest, PiecesAreAllButEquallyLong) {

@@ -424,6 +424,63 @@ TEST(StageMachineTest, APromptIsCutWhileAnotherWorkerOfTheMachineDecodes) {
   }
 }
 
+// Computes prompts and decode rows in steps of their own, as llama.cpp does.
+class ApartEngine : public ShardEngine {
+ public:
+  ApartEngine() : engine_(LoadFake({0, 8})), facts_(engine_->facts()) { facts_.mixes_phases = false; }
+
+  const ShardFacts& facts() const override { return facts_; }
+  Status Open(SequenceId sequence) override { return engine_->Open(sequence); }
+  Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) override {
+    return engine_->Step(slices, results);
+  }
+  Status Rewind(SequenceId sequence, std::uint64_t length) override { return engine_->Rewind(sequence, length); }
+  void Close(SequenceId sequence) override { engine_->Close(sequence); }
+  std::uint64_t Length(SequenceId sequence) const override { return engine_->Length(sequence); }
+  bool IsUsable(SequenceId sequence) const override { return engine_->IsUsable(sequence); }
+
+ private:
+  const std::unique_ptr<ShardEngine> engine_;
+  ShardFacts facts_;
+};
+
+// The rows of each session's part in the next step, in order.
+std::vector<std::pair<char, std::uint32_t>> NextStep(TestStage* stage, TimePoint now) {
+  std::vector<std::pair<char, std::uint32_t>> parts;
+  std::vector<StepItem> items = stage->machine.TakeStep(now);
+  for (const StepItem& item : items) parts.emplace_back(item.rows.frame.session()[0], item.rows.frame.rows());
+  stage->Compute(&items);
+  stage->machine.CommitStep(std::move(items), now);
+  return parts;
+}
+
+TEST(StageMachineTest, NewcomersShareAPromptStepAndThoseOnExactRoutesHaveOneAlone) {
+  using Parts = std::vector<std::pair<char, std::uint32_t>>;
+  for (const bool is_exact : {false, true}) {
+    TestStage stage(std::make_unique<ApartEngine>());
+    for (const char name : {'a', 'b', 'c', 'd'}) {
+      v1::SessionSpec spec = SpecFor(stage.engine->facts(), 0, 1, name);
+      spec.set_exact(is_exact && name != 'a');
+      spec.set_prompt_tokens(name == 'a' ? 8 : 1);
+      ASSERT_TRUE(stage.machine.Open(spec, At(0)).ok());
+    }
+    ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'a'), At(1)).ok());
+    stage.RunOrders();
+    EXPECT_EQ(NextStep(&stage, At(1)), (Parts{{'a', 8}}));
+    for (const char name : {'b', 'c', 'd'}) {
+      ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 1, true, name), At(2)).ok());
+    }
+    EXPECT_EQ(NextStep(&stage, At(2)), (Parts{{'a', 1}}));
+    // Steps were measured: kRowsMin in all, or more.
+    const Parts shared = NextStep(&stage, At(2));
+    EXPECT_EQ(shared.front(), (std::pair<char, std::uint32_t>('b', 1)));
+    EXPECT_EQ(shared.size() > 1, !is_exact) << shared.size();
+    EXPECT_EQ(NextStep(&stage, At(2)).front(), (std::pair<char, std::uint32_t>('a', 1)));
+    stage.Run(At(3));
+    EXPECT_EQ(stage.TakeEdgeMessages(v1::EdgeMessage::kPrefill).size(), 4u);
+  }
+}
+
 TEST(StageMachineTest, TellsWhoStreamsFromWhosePromptMayBeUnderWay) {
   TestStage head({0, 4});
   ASSERT_TRUE(head.machine.Open(SpecFor(head.engine->facts(), 0, 2), At(0)).ok());
