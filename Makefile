@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model parity bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model parity bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs tiny-models asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -21,6 +21,9 @@ native: bootstrap ## build libllama and meshnet-worker into build/native/$(PRESE
 
 model: bootstrap ## fetch and verify the demo model
 	@$(VENV) packaging/demo_model.py
+
+tiny-models: bootstrap ## make the generated models of all architectures that the native tests read
+	@$(VENV) -m tests.simulators.tiny_models
 
 demo: native model ## run a site and its nodes here and talk to them; ARGS=--once ends with one JSON line
 	@$(VENV) packaging/demo $(ARGS)
@@ -50,6 +53,7 @@ bench-codecs: native model ## measure what packing rows between stages costs; on
 
 asan: bootstrap ## build our own sources with sanitizers and run their native tests
 	@$(VENV) native/tools/build.py cpu-asan
+	@$(VENV) -m tests.simulators.tiny_models
 	@.venv/bin/ctest --test-dir build/native/cpu-asan --timeout 300 --output-on-failure
 
 fuzz: bootstrap ## fuzz what comes from peers and relays: 60 s, and at most 120 s for its control; ARGS="--seconds N"; the last line is JSON
@@ -70,7 +74,7 @@ format: bootstrap ## format Python and C++
 test: bootstrap ## build what is missing and run everything; the last line is JSON
 	@$(VENV) packaging/run_tests.py
 
-parity: native model ## compare split and unsplit bit for bit, between processes and through the whole stack
+parity: native model tiny-models ## compare split and unsplit bit for bit, between processes and through the whole stack
 	@LLAMA_CPP_LIB_PATH=$(CURDIR)/build/native/cpu/bin PYTHONPATH=packaging/demo $(VENV) -m tests.parity $(ARGS)
 
 patches-verify: bootstrap ## rebuild the patched llama.cpp source from the archive and compare digests

@@ -19,7 +19,12 @@ import qt_libraries
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "build/reports"
 # What the tests need beside what `make bootstrap` sets up.
-PREPARATIONS = (["packaging/qt_libraries.py"], ["packaging/chromium.py"], ["native/tools/build.py", "cpu"])
+PREPARATIONS = (
+    ["packaging/qt_libraries.py"],
+    ["packaging/chromium.py"],
+    ["native/tools/build.py", "cpu"],
+    ["-m", "tests.simulators.tiny_models"],
+)
 # A whole part may take this long before it is ended as hung.
 _PART_TIMEOUT_S = 2400
 _PYTEST_NOTHING_COLLECTED = 5

@@ -6,13 +6,17 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace meshnet {
 namespace {
 
-constexpr std::array kArchitectures = {"llama", "qwen2", "qwen3"};
+// Those whose graphs the patched llama.cpp cuts into ranges.
+constexpr std::array kArchitectures = {"llama",   "qwen2",   "qwen3",  "qwen3moe",
+                                       "glm4moe", "gpt-oss", "gemma3", "deepseek2"};
 constexpr std::uint32_t kMaxParts = 1000;
 
 struct Free {
@@ -83,7 +87,13 @@ std::string PartPath(const std::string& first, std::uint32_t part, std::uint32_t
   return first.substr(0, first.size() - suffix.size()) + to.data();
 }
 
-Status CheckParts(const std::string& first, std::uint32_t count) {
+using TensorNames = std::set<std::string, std::less<>>;
+
+void AddTensorNames(const gguf_context* header, TensorNames* names) {
+  for (std::int64_t i = 0; i < gguf_get_n_tensors(header); ++i) names->insert(gguf_get_tensor_name(header, i));
+}
+
+Status CheckParts(const std::string& first, std::uint32_t count, TensorNames* names) {
   for (std::uint32_t part = 2; part <= count; ++part) {
     const std::string path = PartPath(first, part, count);
     if (path.empty()) return {Code::kFileMissing, "a split file is named by its first part"};
@@ -91,8 +101,36 @@ Status CheckParts(const std::string& first, std::uint32_t count) {
     if (!header.ok()) return header.status();
     const Status status = CheckExtents(header.value().get(), path);
     if (!status.ok()) return status;
+    AddTensorNames(header.value().get(), names);
   }
   return Status::Ok();
+}
+
+std::string LayerTensor(std::uint32_t layer, const char* name) { return "blk." + std::to_string(layer) + "." + name; }
+
+// Of all layers, those at the end that draft tokens and are no part of the ordinary graph. DeepSeek-V4's files may
+// count them without having them; llama.cpp looks in the same way.
+std::uint32_t DraftLayers(const LlamaArtifact& artifact, std::uint32_t counted, const TensorNames& names) {
+  if (counted == 0 || counted >= artifact.n_layers) return 0;
+  const std::string probe = LayerTensor(artifact.n_layers - counted, "nextn.eh_proj.weight");
+  return artifact.architecture == "deepseek4" && !names.contains(probe) ? 0 : counted;
+}
+
+// Experts chosen by token id, or by whether there is one (an image's rows have none).
+std::uint32_t TokenIdLayersEnd(std::uint32_t layers, const TensorNames& names) {
+  for (std::uint32_t layer = layers; layer > 0; --layer) {
+    if (names.contains(LayerTensor(layer - 1, "ffn_gate_tid2eid.weight")) ||
+        names.contains(LayerTensor(layer - 1, "exp_probs_b_vl.bias"))) {
+      return layer;
+    }
+  }
+  return 0;
+}
+
+std::string ServedArchitectures() {
+  std::string all;
+  for (const char* known : kArchitectures) all.append(all.empty() ? "" : ", ").append(known);
+  return all;
 }
 
 }  // namespace
@@ -107,7 +145,7 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   for (const char* known : kArchitectures) is_known = is_known || artifact.architecture == known;
   if (!is_known) {
     return Status(Code::kUnsupportedArchitecture, "architecture \"" + artifact.architecture.substr(0, 64) +
-                                                      "\" is not served; llama, qwen2 and qwen3 are");
+                                                      "\" is not served; these are: " + ServedArchitectures());
   }
   const auto number = [&](const char* suffix, std::uint64_t fallback) {
     const std::optional<std::uint64_t> value = FindNumber(header, artifact.architecture + suffix);
@@ -124,8 +162,12 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   }
   if (artifact.n_parts < 1 || artifact.n_parts > kMaxParts) return Status(Code::kNotGguf, "a number of parts");
   Status status = CheckExtents(header, path);
-  if (status.ok()) status = CheckParts(path, artifact.n_parts);
+  TensorNames names;
+  AddTensorNames(header, &names);
+  if (status.ok()) status = CheckParts(path, artifact.n_parts, &names);
   if (!status.ok()) return status;
+  artifact.n_layers -= DraftLayers(artifact, number(".nextn_predict_layers", 0), names);
+  artifact.token_id_layers_end = TokenIdLayersEnd(artifact.n_layers, names);
   return artifact;
 }
 

@@ -11,12 +11,13 @@ namespace meshnet {
 
 struct LlamaArtifact {
   std::string architecture;
-  std::uint32_t n_layers = 0;
+  std::uint32_t n_layers = 0;        // without those that only draft tokens
   std::uint32_t context_length = 0;  // that the model was trained with
   std::uint32_t embedding_width = 0;
   std::uint32_t n_heads = 0;
   std::uint32_t n_kv_heads = 0;
   std::uint32_t n_parts = 1;
+  std::uint32_t token_id_layers_end = 0;  // layers from here on work without the rows' token ids
 };
 
 // Reads the header of the first part and checks that every part holds the tensors that its header names.

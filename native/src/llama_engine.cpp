@@ -32,6 +32,8 @@ constexpr std::uint32_t kMinOutputRows = 64;
 constexpr std::uint32_t kMaxSessions = 64;  // LLAMA_MAX_SEQ is larger; cells are the real limit
 constexpr std::uint32_t kMaxThreads = 256;
 constexpr llama_seq_id kNoSlot = -1;
+// Of a row without a token id in models that also rotate by an image's height and width.
+constexpr std::size_t kImagePositions = 4;
 // Of cells that are moved, for a guess at how long that takes.
 constexpr std::uint64_t kCopyBytesPerNs = 4;
 
@@ -97,6 +99,8 @@ llama_context_params ContextParams(const LoadPlan& plan) {
   params.n_threads = static_cast<std::int32_t>(plan.threads);
   params.n_threads_batch = params.n_threads;
   params.flash_attn_type = plan.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  // Sliding windows keep what they can still see and one ubatch: Rewind says where that is too little.
+  params.swa_full = false;
   params.no_perf = true;
   return params;
 }
@@ -125,6 +129,7 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   contract.set_vocab_size(static_cast<std::uint32_t>(llama_vocab_n_tokens(llama_model_get_vocab(model))));
   contract.set_context_length(plan.context_length);
   contract.set_needs_token_ids(llama_model_needs_token_ids(model));
+  contract.set_gives_token_ids(plan.layers.layer_end < artifact.token_id_layers_end);
   // The width that the patched graph really takes and gives, not the header's word for it.
   const auto seam_width = static_cast<std::uint32_t>(llama_model_n_embd_hidden(model));
   if (plan.layers.layer_begin > 0) facts.input_width = seam_width;
@@ -150,6 +155,11 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   return facts;
 }
 
+bool RotatesByImage(const llama_model* model) {
+  const llama_rope_type type = llama_model_rope_type(model);
+  return type == LLAMA_ROPE_TYPE_MROPE || type == LLAMA_ROPE_TYPE_IMROPE;
+}
+
 class LlamaEngine : public ShardEngine {
  public:
   // `profile`: attached to the context, or null.
@@ -163,6 +173,9 @@ class LlamaEngine : public ShardEngine {
         own_core_(threads.own_core),
         context_(std::move(context)),
         memory_(llama_get_memory(context_.get())),
+        takes_token_ids_(facts_.contract.needs_token_ids()),
+        takes_image_positions_(!takes_token_ids_ && RotatesByImage(model_.get())),
+        window_(llama_model_n_swa(model_.get())),
         slots_(facts_.max_sequences,
                std::chrono::nanoseconds(facts_.kv_bytes / facts_.max_sequences / kCopyBytesPerNs)),
         sequences_(facts_.max_sequences) {
@@ -198,8 +211,10 @@ class LlamaEngine : public ShardEngine {
   Sequence& At(SequenceId sequence) { return sequences_[static_cast<std::size_t>(sequence)]; }
   Status Check(const StepSlice& slice) const;
   void CloseGap(std::span<const StepSlice> slices);
+  void FreeMovedCells();
   void SortBySlot(std::span<const StepSlice> slices);
   void AddRows(const StepSlice& slice);
+  void SpreadPositions();
   void BindToOwnCore();
   Status Decode();
   // Floats that the slice's part of the output holds.
@@ -219,11 +234,16 @@ class LlamaEngine : public ShardEngine {
   std::optional<int> own_core_;  // until the thread that computes is bound to it
   const Owned<llama_context> context_;
   const llama_memory_t memory_;
+  const bool takes_token_ids_;
+  const bool takes_image_positions_;   // four a row, where rows come without token ids
+  const llama_pos window_;             // of layers that see only so many positions back, 0 where there are none
+  llama_seq_id moved_from_ = kNoSlot;  // whose cells are to be freed after the step
   LlamaSlots slots_;
   std::vector<Sequence> sequences_;
   std::vector<llama_seq_id> slots_used_;  // of the step, ascending
   std::vector<std::size_t> order_;        // slices of the last step, as they lie in the batch
-  // One batch, [rows] each; the head takes tokens_, the others hidden_ [rows, input_width].
+  // One batch, [rows] each; the head takes tokens_, the others hidden_ [rows, input_width], and tokens_ where they need
+  // them.
   std::vector<llama_token> tokens_;
   std::vector<float> hidden_;
   std::vector<llama_pos> positions_;
@@ -286,6 +306,7 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
   if (profile_ != nullptr) profile_->Begin();
   const auto begin = std::chrono::steady_clock::now();
   const Status status = Decode();
+  FreeMovedCells();
   if (!status.ok()) return status;
   slots_.NoteStep(slots_used_, std::chrono::steady_clock::now() - begin);
   if (profile_ != nullptr) profile_->Mark(facts_.is_tail() ? "head" : "rest");
@@ -316,7 +337,7 @@ void LlamaEngine::CloseGap(std::span<const StepSlice> slices) {
   const std::optional<LlamaSlots::Move> move = slots_.CloseGap(slots_used_);
   if (!move.has_value()) return;
   llama_memory_seq_cp(memory_, move->from, move->to, -1, -1);
-  llama_memory_seq_rm(memory_, move->from, -1, -1);
+  moved_from_ = move->from;
   const auto moved = std::find_if(sequences_.begin(), sequences_.end(),
                                   [&move](const Sequence& sequence) { return sequence.slot == move->from; });
   moved->slot = move->to;
@@ -324,12 +345,18 @@ void LlamaEngine::CloseGap(std::span<const StepSlice> slices) {
   std::sort(slots_used_.begin(), slots_used_.end());
 }
 
+// Only now: llama.cpp copies when it decodes, and some memories wipe what is freed at once.
+void LlamaEngine::FreeMovedCells() {
+  const llama_seq_id from = std::exchange(moved_from_, kNoSlot);
+  if (from != kNoSlot) llama_memory_seq_rm(memory_, from, -1, -1);
+}
+
 void LlamaEngine::AddRows(const StepSlice& slice) {
   auto wanted = slice.logits_rows.begin();
   for (std::uint32_t row = 0; row < slice.rows; ++row) {
     const bool wants = facts_.is_tail() && wanted != slice.logits_rows.end() && *wanted == row;
     if (wants) ++wanted;
-    if (facts_.is_head()) tokens_.push_back(static_cast<llama_token>(slice.token_ids[row]));
+    if (takes_token_ids_) tokens_.push_back(static_cast<llama_token>(slice.token_ids[row]));
     positions_.push_back(static_cast<llama_pos>(slice.position + row));
     sequence_ids_.push_back(At(slice.sequence).slot);
     wants_logits_.push_back(wants ? 1 : 0);
@@ -337,15 +364,25 @@ void LlamaEngine::AddRows(const StepSlice& slice) {
   hidden_.insert(hidden_.end(), slice.hidden.begin(), slice.hidden.end());
 }
 
+// Text has the same position in all but the last of an image's, which is 0: [4, rows].
+void LlamaEngine::SpreadPositions() {
+  const std::size_t rows = positions_.size();
+  positions_.resize(kImagePositions * rows, 0);
+  for (std::size_t i = 1; i + 1 < kImagePositions; ++i) {
+    std::copy_n(positions_.begin(), rows, positions_.begin() + static_cast<std::ptrdiff_t>(i * rows));
+  }
+}
+
 Status LlamaEngine::Decode() {
   const std::size_t rows = positions_.size();
+  if (takes_image_positions_) SpreadPositions();
   sequence_counts_.assign(rows, 1);
   sequence_pointers_.resize(rows);
   for (std::size_t i = 0; i < rows; ++i) sequence_pointers_[i] = &sequence_ids_[i];
   llama_batch batch{};
   batch.n_tokens = static_cast<std::int32_t>(rows);
-  // Which of the two is set tells llama.cpp what the rows are; their widths were checked slice by slice.
-  batch.token = facts_.is_head() ? tokens_.data() : nullptr;
+  // Which of the two are set tells llama.cpp what the rows are; their widths were checked slice by slice.
+  batch.token = takes_token_ids_ ? tokens_.data() : nullptr;
   batch.embd = facts_.is_head() ? nullptr : hidden_.data();
   batch.pos = positions_.data();
   batch.n_seq_id = sequence_counts_.data();
@@ -387,8 +424,12 @@ Status LlamaEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
   if (length > At(sequence).length) return {Code::kWrongPosition, "a rewind beyond the sequence's length"};
   if (length == At(sequence).length) return Status::Ok();
-  if (!llama_memory_seq_rm(memory_, At(sequence).slot, static_cast<llama_pos>(length), -1)) {
-    return {Code::kEngineFailed, "this model's memory cannot be rewound there"};
+  const auto next = static_cast<llama_pos>(length);
+  const llama_pos oldest_seen = std::max(0, next - window_ + 1);  // by the next row
+  const bool is_seen_whole =
+      window_ == 0 || next == 0 || llama_memory_seq_pos_min(memory_, At(sequence).slot) <= oldest_seen;
+  if (!is_seen_whole || !llama_memory_seq_rm(memory_, At(sequence).slot, next, -1)) {
+    return {Code::kRewindRefused, "the model's memory no longer holds what it was there"};
   }
   At(sequence).length = length;
   return Status::Ok();

@@ -52,10 +52,9 @@ using LoadObserver = std::function<bool(float)>;
 
 // What a loaded shard is; constant for the engine's life.
 struct ShardFacts {
-  v1::BoundaryContract contract;   // as reported by the graph that is really built
-  std::uint32_t input_width = 0;   // elements a row of "hidden" taken; 0 on the head
-  std::uint32_t output_width = 0;  // elements a row of "hidden" given; 0 on the tail
-  bool downstream_needs_token_ids = false;
+  v1::BoundaryContract contract;    // as reported by the graph that is really built
+  std::uint32_t input_width = 0;    // elements a row of "hidden" taken; 0 on the head
+  std::uint32_t output_width = 0;   // elements a row of "hidden" given; 0 on the tail
   std::uint32_t max_sequences = 0;  // sequence ids are 0 .. max_sequences - 1
   std::uint32_t kv_cells = 0;       // that may be reserved in all
   std::uint32_t max_step_rows = 0;  // rows one Step takes
@@ -110,7 +109,8 @@ class ShardEngine {
   // kNotFinite (input or output). A status that is not ok (kEngineFailed, kMessageTooLarge) fails all slices.
   virtual Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) = 0;
 
-  // Truncates a sequence to `length` rows. kWrongPosition beyond its length, kEngineFailed where it cannot.
+  // Truncates a sequence to `length` rows: what follows is as if it had never been longer. kWrongPosition beyond its
+  // length, kRewindRefused where the memory has no way back to there; the sequence is then as it was.
   virtual Status Rewind(SequenceId sequence, std::uint64_t length) = 0;
 
   // Ends a sequence and frees its cells; idempotent.

@@ -161,7 +161,7 @@ void StageMachine::SendDownstream(const SessionPointer& session, StepItem* item,
   frame.set_rows(taken.rows());
   frame.set_rewind(taken.rewind());
   frame.set_prompt_end(taken.prompt_end());
-  if (facts_.downstream_needs_token_ids) *frame.mutable_token_ids() = taken.token_ids();
+  if (facts_.contract.gives_token_ids()) *frame.mutable_token_ids() = taken.token_ids();
   if (CausesToken(taken)) frame.add_logits_rows(taken.rows() - 1);
   frame.set_budget_ms(RemainingBudget(taken.budget_ms(), now - item->rows.received_at));
   AddResidence(*item, terms.stage, frame.mutable_residence());

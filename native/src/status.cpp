@@ -56,6 +56,8 @@ std::string_view CodeName(Code code) {
       return "gateway_lost";
     case Code::kStageLost:
       return "stage_lost";
+    case Code::kRewindRefused:
+      return "rewind_refused";
     case Code::kEngineFailed:
       return "engine_failed";
     case Code::kCancelled:

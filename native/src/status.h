@@ -37,6 +37,7 @@ enum class Code {
   kStepTimeout,
   kGatewayLost,
   kStageLost,
+  kRewindRefused,
   kEngineFailed,
   kCancelled,
   // Load only.

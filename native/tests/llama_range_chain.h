@@ -49,6 +49,7 @@ struct ChainOptions {
   std::uint32_t ubatch_rows = 128;
   std::uint32_t sequences = 1;
   bool unified_kv = true;
+  bool whole_windows = true;  // sliding windows keep all positions
   llama_flash_attn_type flash_attention = LLAMA_FLASH_ATTN_TYPE_AUTO;
   ggml_type kv_type = GGML_TYPE_F16;
   Feed feed = Feed::kHiddenAndTokens;
@@ -72,6 +73,7 @@ inline ContextPtr MakeContext(llama_model* model, const ChainOptions& options) {
   params.n_ubatch = options.ubatch_rows;
   params.n_seq_max = options.sequences;
   params.kv_unified = options.unified_kv;
+  params.swa_full = options.whole_windows;
   params.flash_attn_type = options.flash_attention;
   params.type_k = params.type_v = options.kv_type;
   params.n_threads = params.n_threads_batch = 1;  // llama.cpp's own pool spins: never more than one thread a test.

@@ -39,6 +39,7 @@ class FailureCode(StrEnum):
     STEP_TIMEOUT = "step_timeout"
     GATEWAY_LOST = "gateway_lost"
     STAGE_LOST = "stage_lost"
+    REWIND_REFUSED = "rewind_refused"
     ENGINE_FAILED = "engine_failed"
     CANCELLED = "cancelled"
 
@@ -82,6 +83,7 @@ TITLES: Final[dict[FailureCode, str]] = {
     FailureCode.STEP_TIMEOUT: "Step deadline passed",
     FailureCode.GATEWAY_LOST: "Gateway lost",
     FailureCode.STAGE_LOST: "Stage lost",
+    FailureCode.REWIND_REFUSED: "No way back",
     FailureCode.ENGINE_FAILED: "Engine failed",
     FailureCode.CANCELLED: "Cancelled",
 }

@@ -58,7 +58,7 @@ class ExactClass(_message.Message):
     def __init__(self, pin: _Optional[str] = ..., backend: _Optional[str] = ..., repack: _Optional[bool] = ..., flash_attention: _Optional[bool] = ..., kv_type_k: _Optional[str] = ..., kv_type_v: _Optional[str] = ..., ubatch: _Optional[int] = ..., cpu_features: _Optional[str] = ..., threads: _Optional[int] = ...) -> None: ...
 
 class BoundaryContract(_message.Message):
-    __slots__ = ("layers", "n_layers", "architecture", "inputs", "outputs", "needs_token_ids", "vocab_size", "context_length", "contract_digest", "exact_class", "codecs")
+    __slots__ = ("layers", "n_layers", "architecture", "inputs", "outputs", "needs_token_ids", "vocab_size", "context_length", "contract_digest", "exact_class", "codecs", "gives_token_ids")
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     N_LAYERS_FIELD_NUMBER: _ClassVar[int]
     ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +70,7 @@ class BoundaryContract(_message.Message):
     CONTRACT_DIGEST_FIELD_NUMBER: _ClassVar[int]
     EXACT_CLASS_FIELD_NUMBER: _ClassVar[int]
     CODECS_FIELD_NUMBER: _ClassVar[int]
+    GIVES_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     layers: LayerRange
     n_layers: int
     architecture: str
@@ -81,7 +82,8 @@ class BoundaryContract(_message.Message):
     contract_digest: bytes
     exact_class: ExactClass
     codecs: _containers.RepeatedScalarFieldContainer[_frame_pb2.Codec]
-    def __init__(self, layers: _Optional[_Union[LayerRange, _Mapping]] = ..., n_layers: _Optional[int] = ..., architecture: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., needs_token_ids: _Optional[bool] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., contract_digest: _Optional[bytes] = ..., exact_class: _Optional[_Union[ExactClass, _Mapping]] = ..., codecs: _Optional[_Iterable[_Union[_frame_pb2.Codec, str]]] = ...) -> None: ...
+    gives_token_ids: bool
+    def __init__(self, layers: _Optional[_Union[LayerRange, _Mapping]] = ..., n_layers: _Optional[int] = ..., architecture: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., needs_token_ids: _Optional[bool] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., contract_digest: _Optional[bytes] = ..., exact_class: _Optional[_Union[ExactClass, _Mapping]] = ..., codecs: _Optional[_Iterable[_Union[_frame_pb2.Codec, str]]] = ..., gives_token_ids: _Optional[bool] = ...) -> None: ...
 
 class EdgeSpec(_message.Message):
     __slots__ = ("from_stage", "to_stage", "carrier", "peer_address", "peer_fingerprint", "dial", "window_frames", "window_bytes", "codec")

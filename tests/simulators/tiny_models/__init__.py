@@ -1,0 +1,8 @@
+"""Tiny seeded GGUF models, one for each architecture that is served as layer ranges: what they say is noise.
+
+Equal seeds give equal bytes, and each file's digest is checked. They load as any GGUF does, whole and in ranges.
+"""
+
+from tests.simulators.tiny_models.catalogue import TINY_MODELS, TinyModel, tiny_model, write_tiny_model
+
+__all__ = ["TINY_MODELS", "TinyModel", "tiny_model", "write_tiny_model"]

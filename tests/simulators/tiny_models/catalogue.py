@@ -1,0 +1,113 @@
+"""Which tiny models there are, and the digests of their files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.simulators.tiny_models import transformers
+from tests.simulators.tiny_models.weights import TinyWriter
+
+
+@dataclass(frozen=True, slots=True)
+class TinyModel:
+    """One architecture, as GGUF files name it."""
+
+    architecture: str
+    layers: int
+    seed: int
+    write: Callable[[TinyWriter, int], None]
+    sha256: str
+
+
+# Enough layers for every kind of an architecture's layers to stand at either side of a cut.
+TINY_MODELS: Final = (
+    TinyModel(
+        "llama",
+        4,
+        101,
+        transformers.write_llama,
+        "41984f157fe8410872cc3fa8eb4c35387a27ef7973a727bfecb23217b37e9b64",
+    ),
+    TinyModel(
+        "qwen2",
+        4,
+        102,
+        transformers.write_qwen2,
+        "e23468d57e94677e8bece952e1e73fa40a350e5b758bb5368b03db5b90d379d0",
+    ),
+    TinyModel(
+        "qwen3",
+        4,
+        103,
+        transformers.write_qwen3,
+        "83ad38c179cb97c4b16f0b5d8c05a53d9ea36735baa629b75a2cbb70b893cd0d",
+    ),
+    TinyModel(
+        "qwen3moe",
+        4,
+        104,
+        transformers.write_qwen3moe,
+        "b92eed886e5180b16d7285dfbbb7595c2b85374902cfbaf39ca6a499fe0e351e",
+    ),
+    TinyModel(
+        "glm4moe",
+        4,
+        105,
+        transformers.write_glm4moe,
+        "139c45b254481ffbcc2ceb5013add0b7f582bafbebab1442a96e8fa100d99932",
+    ),
+    TinyModel(
+        "gpt-oss",
+        4,
+        106,
+        transformers.write_gpt_oss,
+        "424408be463b41003b999df9982852d469968e2a1a0679d44ac16f5abb53884d",
+    ),
+    TinyModel(
+        "gemma3",
+        7,
+        107,
+        transformers.write_gemma3,
+        "09429c18e6ee71e47630893c6a5db8329a285124426e0874b4edfde63971a704",
+    ),
+    TinyModel(
+        "deepseek2",
+        4,
+        108,
+        transformers.write_deepseek2,
+        "83129f25d05a476d562149ea612b664aced0216f68b1ef44fce47907b7fad152",
+    ),
+)
+
+
+def tiny_model(model: TinyModel, folder: Path) -> Path:
+    """The file, made where it is not there yet or not what it should be.
+
+    Raises:
+        ValueError: this machine makes other bytes of the same recipe.
+    """
+    path = folder / f"{model.architecture}.gguf"
+    if not (path.is_file() and _sha256(path) == model.sha256):
+        # Tests of several processes may look for it at once.
+        partial = write_tiny_model(model, path.with_suffix(".partial"))
+        found = _sha256(partial)
+        if found != model.sha256:
+            raise ValueError(f"{model.architecture} has the digest {found} instead of {model.sha256}")
+        partial.replace(path)
+    return path
+
+
+def write_tiny_model(model: TinyModel, path: Path) -> Path:
+    """Write the file and return its path."""
+    writer = TinyWriter(path, model.architecture, model.seed)
+    model.write(writer, model.layers)
+    writer.finish()
+    return path
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
