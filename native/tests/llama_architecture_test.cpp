@@ -302,12 +302,46 @@ TEST_P(LlamaArchitectureTest, ASequenceThatIsMovedGoesOnAsItWas) {
 
 INSTANTIATE_TEST_SUITE_P(All, LlamaArchitectureTest,
                          testing::Values("llama", "qwen2", "qwen3", "qwen3moe", "glm4moe", "gpt-oss", "gemma3",
-                                         "deepseek2"),
+                                         "deepseek2", "deepseek4"),
                          [](const testing::TestParamInfo<std::string>& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// Layers of DeepSeek-V4 whose experts are chosen by token id.
+TEST(LlamaTokenIdsTest, RowsWithoutTheirIdsAreRefused) {
+  SilenceLlama();
+  EngineChain chain(TinyModelPath("deepseek4"), {2, 5}, {});
+  const ShardFacts& head = chain.engines()[0]->facts();
+  ShardEngine& middle = *chain.engines()[1];
+  EXPECT_TRUE(head.contract.gives_token_ids());
+  EXPECT_TRUE(middle.facts().contract.needs_token_ids());
+  EXPECT_FALSE(chain.engines()[2]->facts().contract.needs_token_ids());
+  EXPECT_EQ(head.output_width, 4U * 64U);  // all streams of the hyper-connections
+  const std::vector<float> hidden(middle.facts().input_width, 0.5F);
+  StepSlice slice;
+  slice.rows = 1;
+  slice.hidden = hidden;
+  std::vector<StepResult> results;
+  ASSERT_TRUE(middle.Step({&slice, 1}, &results).ok());
+  EXPECT_EQ(results[0].status.code(), Code::kMissingTokenIds);
+  const std::uint32_t id = 3;
+  slice.token_ids = {&id, 1};
+  ASSERT_TRUE(middle.Step({&slice, 1}, &results).ok());
+  EXPECT_TRUE(results[0].status.ok());
+}
+
+TEST(LlamaTokenIdsTest, TheLibraryRefusesRowsWithoutTheirIds) {
+  SilenceLlama();
+  ChainOptions options;
+  options.feed = Feed::kHiddenOnly;
+  Stage needs(TinyModelPath("deepseek4"), 2, 5, options);
+  Stage does_not(TinyModelPath("deepseek4"), 5, 7, options);
+  const std::vector<float> hidden(needs.hidden_width(), 0.5F);
+  EXPECT_EQ(needs.Decode({{3, 0, 0, false}}, hidden), -1);
+  EXPECT_EQ(does_not.Decode({{3, 0, 0, true}}, hidden), 0);
+}
 
 }  // namespace
 }  // namespace meshnet::range

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.simulators.tiny_models import transformers
+from tests.simulators.tiny_models import deepseek4, transformers
 from tests.simulators.tiny_models.weights import TinyWriter
 
 
@@ -80,6 +80,13 @@ TINY_MODELS: Final = (
         108,
         transformers.write_deepseek2,
         "83129f25d05a476d562149ea612b664aced0216f68b1ef44fce47907b7fad152",
+    ),
+    TinyModel(
+        "deepseek4",
+        7,
+        109,
+        deepseek4.write_deepseek4,
+        "9a487774c0396049b7dd60bc4a422e8e6553f8ec9381e2d97468982b843d2040",
     ),
 )
 
