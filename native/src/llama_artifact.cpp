@@ -15,8 +15,8 @@ namespace meshnet {
 namespace {
 
 // Those whose graphs the patched llama.cpp cuts into ranges.
-constexpr std::array kArchitectures = {"llama",   "qwen2",  "qwen3",     "qwen3moe", "glm4moe",
-                                       "gpt-oss", "gemma3", "deepseek2", "deepseek4"};
+constexpr std::array kArchitectures = {"llama",  "qwen2",     "qwen3",     "qwen3moe", "glm4moe",  "gpt-oss",
+                                       "gemma3", "deepseek2", "deepseek4", "qwen35",   "qwen35moe"};
 constexpr std::uint32_t kMaxParts = 1000;
 
 struct Free {

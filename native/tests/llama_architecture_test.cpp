@@ -302,7 +302,7 @@ TEST_P(LlamaArchitectureTest, ASequenceThatIsMovedGoesOnAsItWas) {
 
 INSTANTIATE_TEST_SUITE_P(All, LlamaArchitectureTest,
                          testing::Values("llama", "qwen2", "qwen3", "qwen3moe", "glm4moe", "gpt-oss", "gemma3",
-                                         "deepseek2", "deepseek4"),
+                                         "deepseek2", "deepseek4", "qwen35", "qwen35moe"),
                          [](const testing::TestParamInfo<std::string>& test) {
                            std::string name = test.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.simulators.tiny_models import deepseek4, transformers
+from tests.simulators.tiny_models import deepseek4, qwen35, transformers
 from tests.simulators.tiny_models.weights import TinyWriter
 
 
@@ -87,6 +87,20 @@ TINY_MODELS: Final = (
         109,
         deepseek4.write_deepseek4,
         "9a487774c0396049b7dd60bc4a422e8e6553f8ec9381e2d97468982b843d2040",
+    ),
+    TinyModel(
+        "qwen35",
+        5,
+        110,
+        qwen35.write_qwen35,
+        "adabb029a5cca8b09fcd660c253b9b5559dd4dd408d92bf00a820b5124b3fbca",
+    ),
+    TinyModel(
+        "qwen35moe",
+        5,
+        111,
+        qwen35.write_qwen35moe,
+        "93c0e9f89cf4ff3d1e8575fad5410276b6a55c598b6250614d522f3053c118a3",
     ),
 )
 
