@@ -60,6 +60,8 @@ def check_seams(terms: RouteTerms, contracts: Sequence[session_pb2.BoundaryContr
         before, contract = contracts[stage - 1], contracts[stage]
         fits = list(before.outputs) == list(contract.inputs)
         _require(fits, stage, f"takes other tensors than stage {stage - 1} gives")
+        has_ids = before.gives_token_ids or not contract.needs_token_ids
+        _require(has_ids, stage, f"needs token ids, which stage {stage - 1} does not give")
         _require(contract.context_length == first.context_length, stage, "has another context length")
         if terms.request.is_exact:
             _require(contract.exact_class == first.exact_class, stage, "has another exact class")

@@ -13,7 +13,19 @@ if TYPE_CHECKING:
     from node_app.hardware.base import MachineFigures
 
 # As the worker serves them; a test compares the lists. `fake` is the test engine's.
-SERVED_ARCHITECTURES: Final = ("llama", "qwen2", "qwen3")
+SERVED_ARCHITECTURES: Final = (
+    "llama",
+    "qwen2",
+    "qwen3",
+    "qwen3moe",
+    "glm4moe",
+    "gpt-oss",
+    "gemma3",
+    "deepseek2",
+    "deepseek4",
+    "qwen35",
+    "qwen35moe",
+)
 
 
 def judge_hardware(figures: MachineFigures) -> Finding:

@@ -162,6 +162,7 @@ def test_nothing_is_sent_before_everything_is_open() -> None:
         (1, {"context_length": 100}, "node1"),
         (1, {"inputs": [{"name": "other", "dtype": 1, "elements_per_row": 16}]}, "node1"),
         (1, {"inputs": []}, "node1"),
+        (1, {"needs_token_ids": True}, "node1"),
         (1, {"outputs": [{"name": "hidden", "dtype": 1, "elements_per_row": 16}]}, "node1"),
         (0, {"inputs": [{"name": "hidden", "dtype": 1, "elements_per_row": 16}]}, "node0"),
     ],

@@ -28,7 +28,7 @@ def fake_model(tmp_path: Path) -> Path:
 def test_the_list_of_architectures_is_the_workers() -> None:
     declared = re.search(r"kArchitectures = \{([^}]*)\}", NATIVE.read_text())
     assert declared is not None
-    assert tuple(re.findall(r'"(\w+)"', declared[1])) == SERVED_ARCHITECTURES
+    assert tuple(re.findall(r'"([a-z0-9-]+)"', declared[1])) == SERVED_ARCHITECTURES
 
 
 def test_a_model_is_described(fake_model: Path) -> None:
