@@ -117,8 +117,11 @@ class LlamaArchitectureTest : public testing::TestWithParam<std::string> {
 
   std::uint32_t TinyVocabulary() { return WholeModel(path_, {}).vocabulary(); }
 
-  void Tell(const std::string& what, const Counts& counts, std::size_t cuts) {
-    counts.Print(GetParam() + " " + what + " cuts=" + std::to_string(cuts));
+  // `check` is its name in the parity program's table.
+  void Tell(const std::string& check, const Counts& counts, std::size_t cuts) {
+    counts.Print(GetParam() + " " + check + " cuts=" + std::to_string(cuts));
+    RecordProperty("architecture", GetParam());
+    RecordProperty("check", check);
     RecordProperty("cuts", std::to_string(cuts));
     RecordProperty("rows", std::to_string(counts.rows));
     RecordProperty("mismatched_rows", std::to_string(counts.mismatched_rows));
@@ -126,14 +129,14 @@ class LlamaArchitectureTest : public testing::TestWithParam<std::string> {
     RecordProperty("other_tokens", std::to_string(counts.rows - counts.same_argmax));
   }
 
-  void CompareAtEveryCut(const std::string& what, const Transcript& transcript) {
+  void CompareAtEveryCut(const std::string& check, const Transcript& transcript) {
     Counts counts;
     const std::vector<Cuts> all = AllCuts(Layers());
     for (const Cuts& cuts : all) {
       EngineChain chain(path_, cuts, {});
       Replay(transcript, 0, transcript.steps.size(), chain, counts);
     }
-    Tell(what, counts, all.size());
+    Tell(check, counts, all.size());
     counts.ExpectIdentical(100);
   }
 
@@ -182,7 +185,8 @@ TEST_P(LlamaArchitectureTest, ARewindIsExactOrRefused) {
       Replay(transcript, prompt_steps, transcript.steps.size(), chain, counts);
     }
   }
-  Tell("rewind exact=" + std::to_string(exact) + " refused=" + std::to_string(refused), counts, all.size());
+  Tell("rewind", counts, all.size());
+  std::printf("[ rewinds  ] %s exact=%zu refused=%zu\n", GetParam().c_str(), exact, refused);
   RecordProperty("exact", std::to_string(exact));
   RecordProperty("refused", std::to_string(refused));
   counts.ExpectIdentical(100);
@@ -230,7 +234,8 @@ TEST_P(LlamaArchitectureTest, ASnapshotIsBitIdentical) {
       for (std::size_t i = taken_at; i < transcript.steps.size(); ++i) next = run(*taker, i, next, sequence, counts);
     }
   }
-  Tell("snapshot bytes=" + std::to_string(bytes), counts, all.size());
+  Tell("snapshot", counts, all.size());
+  RecordProperty("bytes", std::to_string(bytes));
   counts.ExpectIdentical(100);
 }
 

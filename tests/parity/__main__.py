@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.parity.record import EVERYTHING, SHORT, Plan, Record
+from tests.parity.record import ARCHITECTURES, EVERYTHING, SHORT, Plan, Record
 from tests.parity.run import run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,10 +22,12 @@ ROOT = Path(__file__).resolve().parents[2]
 def main() -> int:
     """Run the comparison and print its record."""
     parser = argparse.ArgumentParser(prog="make parity")
-    parser.add_argument("--short", action="store_true", help="one cut, two prompts and the control; no site")
+    parts = parser.add_mutually_exclusive_group()
+    parts.add_argument("--short", action="store_true", help="one cut, two prompts and the control; no site")
+    parts.add_argument("--architectures", action="store_true", help="the tiny models of all architectures alone")
     parser.add_argument("--threads", type=int, default=1, help="of every process alike: see docs/parity.md")
     arguments = parser.parse_args()
-    plan: Plan = SHORT if arguments.short else EVERYTHING
+    plan: Plan = SHORT if arguments.short else ARCHITECTURES if arguments.architectures else EVERYTHING
     started = time.monotonic()
 
     def progress(text: str) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.parity.architecture_counts import ArchitectureRecord, Records
 from tests.parity.comparison import Comparison
 from tests.parity.noise_control import Control
 from tests.parity.prompts import PROMPTS
+from tests.simulators.tiny_models import TINY_MODELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Plan:
         rows: tokens drawn, and so rows compared, for each prompt.
         carriers: of the seam, each with a site of its own; none leaves the whole stack out.
         rows_min: fewer rows compared are a failure.
+        architectures: those whose tiny models are compared.
     """
 
     cuts: tuple[tuple[int, ...], ...]
@@ -31,6 +34,7 @@ class Plan:
     rows: int
     carriers: tuple[str, ...]
     rows_min: int
+    architectures: tuple[str, ...]
 
 
 EVERYTHING = Plan(
@@ -41,6 +45,17 @@ EVERYTHING = Plan(
     rows=32,
     carriers=("direct", "relay"),
     rows_min=1000,
+    architectures=tuple(model.architecture for model in TINY_MODELS),
+)
+ARCHITECTURES = Plan(
+    cuts=(),
+    split_file_cuts=(),
+    together=None,
+    prompts=(),
+    rows=0,
+    carriers=(),
+    rows_min=0,
+    architectures=EVERYTHING.architectures,
 )
 SHORT = Plan(
     cuts=((0, 7, 30),),
@@ -50,6 +65,7 @@ SHORT = Plan(
     rows=12,
     carriers=(),
     rows_min=24,
+    architectures=(),
 )
 
 
@@ -66,6 +82,7 @@ class Record:
     stack_mismatched: int = 0
     stack_together_mismatched: int = 0
     survivors: int = 0
+    architectures: Records = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """The last line's fields."""
@@ -84,14 +101,18 @@ class Record:
             "control_mismatched": self.control.noisy.mismatched,
             "control_clean_mismatched": self.control.clean.mismatched,
             "survivors": self.survivors,
+            "architectures": {name: record.checks for name, record in self.architectures.items()},
         }
 
     def is_good(self, plan: Plan) -> bool:
         """Whether everything that must be equal is, enough of it was compared, and the control was seen."""
+        control_rows = (self.control.clean.rows, self.control.noisy.mismatched)
         compared_enough = (
             self.rows.rows >= plan.rows_min
             and self.stack_prompts == 2 * len(plan.prompts) * len(plan.carriers)
-            and self.control.clean.rows > 0
+            and (all(control_rows) or not plan.cuts)
         )
         differing = self.rows.mismatched + self.stack_mismatched + self.control.clean.mismatched + self.survivors
-        return compared_enough and differing == 0 and self.control.noisy.mismatched > 0
+        architectures = [self.architectures.get(name, ArchitectureRecord()) for name in plan.architectures]
+        are_equal = differing == 0 and all(record.is_good() for record in architectures)
+        return compared_enough and are_equal

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.native.native_routes import WORKER
+from tests.parity.architecture_counts import table
+from tests.parity.architectures import compare_all_processes, compare_natively
 from tests.parity.comparison import Comparison
 from tests.parity.gguf_parts import split_in_two
 from tests.parity.noise_control import Control, compare_with_noise
@@ -21,6 +23,7 @@ from tests.parity.worker_routes import Shards, worker_route
 
 Progress = Callable[[str], None]
 TWO_PARTS = " of two parts"
+TINY_FOLDER = "build/models/tiny"  # where `make tiny-models` puts them
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +56,30 @@ def run(plan: Plan, root: Path, folder: Path, threads: int, progress: Progress) 
     """
     manifest = json.loads((root / "packaging/demo_model.json").read_text(encoding="utf-8"))
     model = root / "build/models" / Path(manifest["member"]).name
-    progress(f"the unsplit model answers {len(plan.prompts)} prompts, {threads} threads")
-    references = answer_unsplit(model, plan.prompts, plan.rows, threads)
-    _check_prompts(plan, references)
+    references: Sequence[Reference] = ()
+    if plan.prompts:
+        progress(f"the unsplit model answers {len(plan.prompts)} prompts, {threads} threads")
+        references = answer_unsplit(model, plan.prompts, plan.rows, threads)
+        _check_prompts(plan, references)
     bench = Bench(model, WORKER, folder, threads, references, progress)
     record = Record()
+    if plan.architectures:
+        record.architectures = compare_natively(WORKER.with_name("meshnet_tests"), folder, root / TINY_FOLDER)
     for carrier in plan.carriers:
         _compare_stack(plan, carrier, root, bench, record)
     # Last: gRPC's threads would be in the way of the children that the stack forks.
-    asyncio.run(_compare_workers(plan, bench, record))
+    if plan.cuts:
+        asyncio.run(_compare_workers(plan, bench, record))
+    if plan.architectures:
+        asyncio.run(_compare_architectures(bench, record, root / TINY_FOLDER))
     return record
+
+
+async def _compare_architectures(bench: Bench, record: Record, models: Path) -> None:
+    sockets = bench.socket_folder("tiny")
+    await compare_all_processes(record.architectures, bench.worker, models, sockets, bench.threads, bench.progress)
+    for line in table(record.architectures):
+        bench.progress(line)
 
 
 def _compare_stack(plan: Plan, carrier: str, root: Path, bench: Bench, record: Record) -> None:

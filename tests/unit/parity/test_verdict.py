@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.parity.architecture_counts import EXACT_CHECKS, ArchitectureRecord, read_report, table
 from tests.parity.comparison import Comparison
 from tests.parity.noise_control import Control
-from tests.parity.record import EVERYTHING, SHORT, Record
+from tests.parity.record import ARCHITECTURES, EVERYTHING, SHORT, Record
 
 ROW = struct.pack("<3f", 1.0, -2.0, 0.5)
 
@@ -17,7 +18,14 @@ ROW = struct.pack("<3f", 1.0, -2.0, 0.5)
 def good_record() -> Record:
     answers = 2 * len(EVERYTHING.prompts) * len(EVERYTHING.carriers)
     control = Control(clean=Comparison(rows=8), noisy=Comparison(rows=8, mismatched=8))
-    return Record(rows=Comparison(rows=1536), control=control, stack_prompts=answers)
+    architectures = {name: good_architecture() for name in EVERYTHING.architectures}
+    return Record(rows=Comparison(rows=1536), control=control, stack_prompts=answers, architectures=architectures)
+
+
+def good_architecture() -> ArchitectureRecord:
+    checks = {check: {"cuts": 7, "rows": 100, "mismatched_rows": 0} for check in EXACT_CHECKS}
+    checks["rewind"]["refused"] = 3
+    return ArchitectureRecord(checks | {"control": {"cuts": 1, "rows": 50, "mismatched_rows": 50}})
 
 
 def test_a_good_run_passes() -> None:
@@ -74,3 +82,49 @@ def test_rows_are_compared_bit_for_bit(found: bytes, counts: tuple[int, int, int
 def test_a_missing_row_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"zip\(\)"):
         Comparison().add_all([ROW], [ROW, ROW])
+
+
+@pytest.mark.parametrize("check", [*EXACT_CHECKS, "control"])
+@pytest.mark.parametrize(
+    "counts", [None, {}, {"cuts": 7, "rows": 0}, {"cuts": 0, "rows": 9}, {"cuts": 7, "rows": 9, "mismatched_rows": 1}]
+)
+def test_an_architecture_of_which_a_check_is_missing_or_differs_fails(
+    check: str, counts: dict[str, int] | None
+) -> None:
+    record = good_architecture()
+    assert record.is_good()
+    del record.checks[check]
+    if counts is not None:
+        record.checks[check] = counts
+    # The control is to differ, and to have counted is not enough for it.
+    assert record.is_good() is (check == "control" and bool(counts) and "mismatched_rows" in counts)
+
+
+def test_an_architecture_without_any_rewind_fails_and_so_does_one_that_is_missing() -> None:
+    record = good_record()
+    del record.architectures[EVERYTHING.architectures[-1]].checks["rewind"]["refused"]
+    assert not record.is_good(EVERYTHING)
+    record = good_record()
+    del record.architectures[EVERYTHING.architectures[0]]
+    assert not record.is_good(EVERYTHING)
+
+
+def test_the_native_report_is_read_and_a_failed_test_is_a_mismatch() -> None:
+    case = {"architecture": "gpt-oss", "check": "alone", "cuts": "7", "rows": "90", "mismatched_rows": "0"}
+    control = {"architecture": "gpt-oss", "check": "control", "cuts": "1", "rows": "9", "mismatched_rows": "9"}
+    cases = [case, control, {"name": "NeighboursAgreeOnTheirSeam"}]
+    records = read_report({"testsuites": [{"testsuite": cases}]})
+    assert records["gpt-oss"].checks["alone"] == {"cuts": 7, "rows": 90, "mismatched_rows": 0}
+    failed = read_report({"testsuites": [{"testsuite": [case | {"failures": [{}]}]}]})
+    assert failed["gpt-oss"].checks["alone"]["mismatched_rows"] == 1
+    heading, line = table(records)
+    assert heading.split()[0] == "architecture"
+    assert "90" in line
+    assert "(9 differ)" in line
+
+
+def test_the_architectures_alone_are_judged_by_themselves() -> None:
+    record = Record(architectures={name: good_architecture() for name in ARCHITECTURES.architectures})
+    assert record.is_good(ARCHITECTURES)
+    assert not Record().is_good(ARCHITECTURES)
+    assert not record.is_good(EVERYTHING)

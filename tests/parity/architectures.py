@@ -1,0 +1,105 @@
+"""Every served architecture on its tiny model: what the native comparison counted, and routes of worker processes.
+
+The native program compares engines at every cut with the whole model that the library loads its ordinary way. The
+routes here are processes joined by links over TLS, as nodes are; their reference is a worker with all layers.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.parity.architecture_counts import ArchitectureRecord, Records, read_report
+from tests.parity.comparison import Comparison
+from tests.parity.worker_routes import Shards, worker_route
+from tests.simulators.tiny_models import TINY_MODELS, TinyModel, tiny_model
+from tests.simulators.tiny_models.weights import VOCABULARY
+
+NATIVE_TIMEOUT_S: Final = 900
+PROMPT_ROWS: Final = (150, 37)
+GENERATED_ROWS: Final = 32
+
+
+Progress = Callable[[str], None]
+
+
+def compare_natively(program: Path, folder: Path, models: Path) -> Records:
+    """Run the native comparison on every tiny model; `folder` holds its report.
+
+    Raises:
+        ValueError: it left no report; a comparison that failed is in the counts.
+        TimeoutError: it took too long.
+    """
+    report = folder / "architectures.json"
+    command = [program, "--gtest_brief=1", "--gtest_filter=*/LlamaArchitectureTest.*", f"--gtest_output=json:{report}"]
+    try:
+        subprocess.run(
+            command,
+            env={"MESHNET_TINY_MODELS": str(models)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            timeout=NATIVE_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"the native comparison took more than {NATIVE_TIMEOUT_S} s") from error
+    if not report.is_file():
+        raise ValueError(f"{program.name} left no report")
+    return read_report(json.loads(report.read_text(encoding="utf-8")))
+
+
+def process_bounds(model: TinyModel) -> Sequence[tuple[int, ...]]:
+    """Two stages and three; the first cut is early, where deepseek4's layers need token ids on both of its sides."""
+    return ((0, 2, model.layers), (0, 1, 3, model.layers))
+
+
+async def compare_processes(
+    model: TinyModel, worker: Path, models: Path, folder: Path, threads: int
+) -> tuple[Comparison, int]:
+    """Compare routes of worker processes with one process; the rows and how many cuts. `folder` holds sockets.
+
+    Raises:
+        TimeoutError, grpc.aio.AioRpcError, RouteFailedError: a worker did not do what it should.
+    """
+    path = tiny_model(model, models)
+    prompts = [_prompt(model, rows) for rows in PROMPT_ROWS]
+
+    async def rows_of(bounds: tuple[int, ...]) -> list[bytes]:
+        own = folder / "-".join(map(str, bounds))
+        own.mkdir()
+        async with worker_route(Shards(worker, path, bounds, threads), own) as route:
+            # One after the other: the shape of a step must not depend on when the other one comes.
+            alone = [await route.generate([prompt], GENERATED_ROWS) for prompt in prompts]
+        return [row for (rows,) in alone for row in rows]
+
+    expected = await rows_of((0, model.layers))
+    found = Comparison()
+    for bounds in process_bounds(model):
+        found.add_all(await rows_of(bounds), expected)
+    return found, len(process_bounds(model))
+
+
+def _prompt(model: TinyModel, rows: int) -> tuple[int, ...]:
+    drawn = random.Random(f"{model.architecture} {rows}")
+    return tuple(drawn.randrange(VOCABULARY) for _ in range(rows))
+
+
+async def compare_all_processes(
+    records: Records, worker: Path, models: Path, folder: Path, threads: int, progress: Progress
+) -> None:
+    """Add the check `processes` to every architecture's record."""
+    for model in TINY_MODELS:
+        own = folder / model.architecture
+        own.mkdir(parents=True)
+        found, cuts = await compare_processes(model, worker, models, own, threads)
+        records.setdefault(model.architecture, ArchitectureRecord()).checks["processes"] = {
+            "cuts": cuts,
+            "rows": found.rows,
+            "mismatched_rows": found.mismatched,
+            "other_tokens": found.tokens_differ,
+        }
+        progress(f"{model.architecture}, processes: {found}")
