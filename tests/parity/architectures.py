@@ -22,6 +22,7 @@ from tests.simulators.tiny_models.weights import VOCABULARY
 NATIVE_TIMEOUT_S: Final = 900
 PROMPT_ROWS: Final = (150, 37)
 GENERATED_ROWS: Final = 32
+SIX_STAGES: Final = 6
 
 
 Progress = Callable[[str], None]
@@ -53,8 +54,9 @@ def compare_natively(program: Path, folder: Path, models: Path) -> Records:
 
 
 def process_bounds(model: TinyModel) -> Sequence[tuple[int, ...]]:
-    """Two stages and three; the first cut is early, where deepseek4's layers need token ids on both of its sides."""
-    return ((0, 2, model.layers), (0, 1, 3, model.layers))
+    """Two stages, three, and six where layers suffice; early cuts, between layers of deepseek4 that need token ids."""
+    few = ((0, 2, model.layers), (0, 1, 3, model.layers))
+    return (*few, (0, 1, 2, 3, 4, 5, model.layers)) if model.layers > SIX_STAGES else few
 
 
 async def compare_processes(

@@ -52,23 +52,28 @@ def write_qwen3moe(writer: TinyWriter, layers: int) -> None:
 
 
 def write_glm4moe(writer: TinyWriter, layers: int) -> None:
-    """A dense first layer, then experts with a shared one, chosen by sigmoid scores and a bias."""
+    """A dense first layer, then experts with a shared one, chosen by sigmoid scores and a bias; a block that drafts."""
     experts = Experts(shared=1)
-    ATTENTION.metadata(writer, layers, DENSE_FEED_FORWARD)
+    ATTENTION.metadata(writer, layers + 1, DENSE_FEED_FORWARD)
     experts.metadata(writer)
     writer.numbers(
+        nextn_predict_layers=1,
         leading_dense_block_count=1,
         expert_gating_func=SIGMOID_GATE,
         expert_weights_scale=1.5,
         expert_weights_norm=True,
     )
     writer.embeddings(ATTENTION.width)
-    for layer in range(layers):
+    for layer in range(layers + 1):
         block = f"blk.{layer}"
         writer.norm(f"{block}.attn_norm", ATTENTION.width)
         ATTENTION.projections(writer, block, biases=True)
         ATTENTION.head_norms(writer, block)
         writer.norm(f"{block}.post_attention_norm", ATTENTION.width)
+        if layer == layers:
+            writer.matrix(f"{block}.nextn.eh_proj", 2 * ATTENTION.width, ATTENTION.width)
+            writer.norm(f"{block}.nextn.enorm", ATTENTION.width)
+            writer.norm(f"{block}.nextn.hnorm", ATTENTION.width)
         if layer == 0:
             dense_feed_forward(writer, block, ATTENTION.width, DENSE_FEED_FORWARD)
             continue
