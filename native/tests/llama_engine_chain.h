@@ -60,6 +60,12 @@ class WholeModel {
     return logits;
   }
 
+  // What the library does where it is asked; a sliding window says yes too often.
+  bool Rewind(SequenceId sequence, std::uint64_t length) {
+    lengths_.at(static_cast<std::size_t>(sequence)) = static_cast<llama_pos>(length);
+    return llama_memory_seq_rm(stage_.memory(), sequence, static_cast<llama_pos>(length), -1);
+  }
+
   std::uint32_t vocabulary() const {
     return static_cast<std::uint32_t>(llama_vocab_n_tokens(llama_model_get_vocab(stage_.model())));
   }

@@ -1,7 +1,8 @@
 """A GGUF file of seeded weights: metadata under the architecture's name, matrices and vectors from one PCG64 stream.
 
 Shapes are in GGUF's order: what a row holds first. Matrices are Q8_0 where their rows are whole blocks, so that
-activations are rounded as real models' are; what an architecture's graph needs as F32 is written so.
+activations are rounded as real models' are; what an architecture's graph needs as F32 is written so. A model of F32
+alone rounds nothing: sums in another order differ in their last bits only, and a row that is lost by much more.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _UNIT_BITS: Final = 24  # of a raw word: every float32 in [0, 1) that has no mor
 class TinyWriter:
     """Writes one model. Not a context manager: `finish` writes the file, and nothing is there without it."""
 
-    def __init__(self, path: Path, architecture: str, seed: int) -> None:
+    def __init__(self, path: Path, architecture: str, seed: int, *, floats_only: bool = False) -> None:
         self._writer = GGUFWriter(path, architecture)
         self._architecture = architecture
+        self._floats_only = floats_only
         self._bits = np.random.PCG64(seed)
         self._writer.add_tokenizer_model("no_vocab")
         self.numbers(vocab_size=VOCABULARY, context_length=CONTEXT_LENGTH)
@@ -53,7 +55,7 @@ class TinyWriter:
         """
         spread = gain * math.sqrt(3.0 / shape[0])
         values = self._uniform(shape, spread)
-        if exact or shape[0] % Q8_0_BLOCK:
+        if exact or self._floats_only or shape[0] % Q8_0_BLOCK:
             self._writer.add_tensor(f"{name}.weight", values)
             return
         packed = quantize(values, GGMLQuantizationType.Q8_0)
