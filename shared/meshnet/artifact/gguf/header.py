@@ -8,21 +8,23 @@ holes of a sparse file are not noticed here.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from meshnet.artifact.gguf.limits import MAX_LAYERS, MAX_PARTS, refused, require
+from meshnet.artifact.gguf.limits import MAX_HEADER_BYTES, MAX_LAYERS, MAX_PARTS, MAX_TENSORS, refused, require
 from meshnet.artifact.gguf.part import GgufPart, read_part
+from meshnet.artifact.gguf.part_names import part_path, split_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from meshnet.artifact.gguf.part import GgufTensor
     from meshnet.artifact.gguf.reader import MetadataValue
 
 _LAYER_NAME: Final = re.compile(r"blk\.(\d{1,9})\.")
-_PART_NAME: Final = re.compile(r"(?P<prefix>.*)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
+# Announce blocks that the file may not hold, and then do not count them. Source: deepseek4.cpp, load_arch_hparams.
+_NEXTN_BY_TENSOR: Final = frozenset({"deepseek4"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,23 @@ class GgufHeader:
         return self.text("general.architecture")
 
     @property
-    def n_layers(self) -> int:
-        """Number of transformer layers."""
+    def n_blocks(self) -> int:
+        """Number of transformer blocks, nextn (MTP) blocks included."""
         return self.number(f"{self.architecture}.block_count", largest=MAX_LAYERS)
+
+    @property
+    def n_nextn(self) -> int:
+        """Number of nextn (MTP) blocks, which come last and predict further tokens."""
+        key = f"{self.architecture}.nextn_predict_layers"
+        if self.metadata.get(key, 0) == 0:
+            return 0
+        count = self.number(key, largest=self.n_blocks - 1)
+        return count if self.architecture not in _NEXTN_BY_TENSOR or self._has_nextn_tensors(count) else 0
+
+    @property
+    def n_layers(self) -> int:
+        """Number of transformer layers that a token passes."""
+        return self.n_blocks - self.n_nextn
 
     @property
     def context_length(self) -> int:
@@ -65,6 +81,10 @@ class GgufHeader:
     def embedding_length(self) -> int:
         """Width of a hidden row."""
         return self.number(f"{self.architecture}.embedding_length")
+
+    def _has_nextn_tensors(self, count: int) -> bool:
+        name = f"blk.{self.n_blocks - count}.nextn.eh_proj.weight"
+        return any(tensor.name == name for tensor in self.tensors)
 
     def text(self, key: str) -> str:
         """A required string.
@@ -89,6 +109,19 @@ class GgufHeader:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class AvailableModel:
+    """What is here of a model.
+
+    Attributes:
+        header: of the parts that are here.
+        missing: numbers of those that are not, from 0.
+    """
+
+    header: GgufHeader
+    missing: tuple[int, ...]
+
+
 def layer_of(tensor_name: str) -> int | None:
     """Absolute layer number of a tensor by its name ("blk.7.attn_q.weight": 7); None for the head's and tail's."""
     found = _LAYER_NAME.match(tensor_name)
@@ -101,37 +134,65 @@ def read_header(path: Path) -> GgufHeader:
     Raises:
         ArtifactError: with one of the codes of `limits.TITLES`.
     """
-    first = read_part(path)
-    count = _split_number(first, "split.count", default=1)
-    require(count <= MAX_PARTS, "limit_exceeded", f"{count} parts")
-    if count <= 1:
-        return _checked(GgufHeader((first,)))
-    require(_split_number(first, "split.no", default=-1) == 0, "not_first_part", "give the first part's path")
-    others = [read_part(other) for other in _other_paths(path, count)]
-    for number, part in enumerate(others, start=1):
-        same = _split_number(part, "split.no", default=-1) == number
-        require(same and _split_number(part, "split.count", default=-1) == count, "bad_metadata", "mixed-up parts")
-    header = _checked(GgufHeader((first, *others)))
-    promised = _split_number(first, "split.tensors.count", default=-1)
+    found = _read_parts([path], is_data_here=True)
+    if found.missing:
+        raise refused("missing_part", f"part {found.missing[0] + 1} is not beside the first part")
+    header = _checked(found.header)
+    promised = split_number(header.parts[0], "split.tensors.count", default=-1)
     require(promised in {-1, len(header.tensors)}, "missing_part", f"{len(header.tensors)} of {promised} tensors")
     return header
 
 
-def _other_paths(path: Path, count: int) -> list[Path]:
-    named = _PART_NAME.fullmatch(path.name)
-    if named is None or int(named["number"]) != 1 or int(named["count"]) != count:
-        raise refused("bad_metadata", f"the first of {count} parts is named NAME-00001-of-{count:05}.gguf")
-    others = [path.with_name(f"{named['prefix']}-{number:05}-of-{count:05}.gguf") for number in range(2, count + 1)]
-    for other in others:
-        require(other.is_file(), "missing_part", f"{other.name} is not beside the first part")
-    return others
+def read_available(paths: Sequence[Path]) -> AvailableModel:
+    """Read what is here of a model's headers; its data and its later parts may be elsewhere.
+
+    Args:
+        paths: the first part or more of them, in any order; others are looked for beside the first.
+
+    Raises:
+        ArtifactError: with one of the codes of `limits.TITLES`.
+    """
+    found = _read_parts(paths, is_data_here=False)
+    return AvailableModel(_checked(found.header), found.missing)
 
 
-def _split_number(part: GgufPart, key: str, *, default: int) -> int:
-    value = part.metadata.get(key, default)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise refused("bad_metadata", f"{key} is no number")
-    return value
+def _read_parts(paths: Sequence[Path], *, is_data_here: bool) -> AvailableModel:
+    by_number: dict[int, GgufPart] = {}
+    for path in paths:
+        part = read_part(path, is_data_here=is_data_here)
+        number = split_number(part, "split.no", default=0)
+        require(number not in by_number, "bad_metadata", f"{path.name} is part {number + 1} once more")
+        by_number[number] = part
+    if 0 not in by_number:
+        raise refused("not_first_part", "give the first part's path")
+    first = by_number[0]
+    count = split_number(first, "split.count", default=1)
+    require(max(by_number) < max(1, count) <= MAX_PARTS, "limit_exceeded", f"{count} parts")
+    missing = []
+    for number in range(1, count):
+        if number not in by_number:
+            path = part_path(first.path, number, count)
+            if not path.is_file():
+                missing.append(number)
+                continue
+            by_number[number] = read_part(path, is_data_here=is_data_here)
+        by_number[number] = _later_part(by_number[number], number, count)
+        _check_totals(by_number)
+    return AvailableModel(GgufHeader(tuple(part for _, part in sorted(by_number.items()))), tuple(missing))
+
+
+def _later_part(part: GgufPart, number: int, count: int) -> GgufPart:
+    """Check a part's number; its metadata is not kept, since the first part's is the model's."""
+    numbers = (split_number(part, "split.no", default=-1), split_number(part, "split.count", default=-1))
+    require(numbers == (number, count), "bad_metadata", "mixed-up parts")
+    return replace(part, metadata={}, key_extents=())
+
+
+def _check_totals(parts: Mapping[int, GgufPart]) -> None:
+    """Parts are bounded together as one is alone."""
+    require(sum(len(part.tensors) for part in parts.values()) <= MAX_TENSORS, "limit_exceeded", "too many tensors")
+    header_bytes = sum(part.header_bytes for part in parts.values())
+    require(header_bytes <= MAX_HEADER_BYTES, "limit_exceeded", f"headers of {header_bytes} bytes")
 
 
 def _checked(header: GgufHeader) -> GgufHeader:
@@ -139,5 +200,5 @@ def _checked(header: GgufHeader) -> GgufHeader:
     require(len(set(names)) == len(names), "bad_tensor", "two tensors of one name")
     layers = [layer for layer in map(layer_of, names) if layer is not None]
     if layers:
-        require(max(layers) < header.n_layers, "bad_tensor", f"a tensor of layer {max(layers)} of {header.n_layers}")
+        require(max(layers) < header.n_blocks, "bad_tensor", f"a tensor of layer {max(layers)} of {header.n_blocks}")
     return header

@@ -13,13 +13,17 @@ MAX_KEYS: Final = 65_536
 MAX_TENSORS: Final = 131_072
 MAX_PARTS: Final = 4_096
 MAX_KEY_BYTES: Final = 65_535
-MAX_STRING_BYTES: Final = 16 * 1024 * 1024
-MAX_ARRAY_ELEMENTS: Final = 8 * 1024 * 1024
-MAX_HEADER_BYTES: Final = 512 * 1024 * 1024
+MAX_STRING_BYTES: Final = 4 * 1024 * 1024
+# Of all arrays of a file together: three times the largest vocabularies, whose tokens, types, scores and merges count.
+MAX_ARRAY_ELEMENTS: Final = 4 * 1024 * 1024
+# Of all parts together; the largest vocabularies make headers of some 20 MiB.
+MAX_HEADER_BYTES: Final = 64 * 1024 * 1024
 MAX_DIMENSIONS: Final = 4
 # ggml keeps 64 bytes with a terminator. Source: ggml.h, GGML_MAX_NAME.
 MAX_TENSOR_NAME_BYTES: Final = 63
 MAX_TENSOR_BYTES: Final = 1 << 48
+# Where a tensor of a file that holds its header alone may lie at most.
+MAX_FILE_BYTES: Final = 1 << 50
 MAX_ALIGNMENT_BYTES: Final = 1 << 20
 MAX_LAYERS: Final = 4_096
 

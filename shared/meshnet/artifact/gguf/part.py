@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from meshnet.artifact.gguf.limits import (
     MAX_ALIGNMENT_BYTES,
     MAX_DIMENSIONS,
+    MAX_FILE_BYTES,
     MAX_KEY_BYTES,
     MAX_KEYS,
     MAX_TENSOR_BYTES,
@@ -67,14 +68,31 @@ class GgufPart:
     path: Path
     version: int
     file_bytes: int
+    header_bytes: int
+    alignment_bytes: int
     data_offset_bytes: int
     metadata: Mapping[str, MetadataValue]
     key_extents: tuple[KeyExtent, ...]
     tensors: tuple[GgufTensor, ...]
 
+    @property
+    def tensor_bytes(self) -> int:
+        """Of all tensors, without padding."""
+        return sum(tensor.size_bytes for tensor in self.tensors)
 
-def read_part(path: Path) -> GgufPart:
+    @property
+    def whole_bytes(self) -> int:
+        """Of the whole file: its length, or, where it ends before its tensors do, the length it is meant to have."""
+        end_bytes = max((tensor.offset_bytes + tensor.size_bytes for tensor in self.tensors), default=0)
+        return self.file_bytes if end_bytes <= self.file_bytes else _aligned(end_bytes, self.alignment_bytes)
+
+
+def read_part(path: Path, *, is_data_here: bool = True) -> GgufPart:
     """Read and check one file's header.
+
+    Args:
+        path: the file.
+        is_data_here: refuse a file that ends before its tensors do.
 
     Raises:
         ArtifactError: with one of the codes of `limits.TITLES`.
@@ -82,13 +100,15 @@ def read_part(path: Path) -> GgufPart:
     try:
         file_bytes = path.stat().st_size
         with path.open("rb") as file:
-            return _read(path, HeaderReader(file, file_bytes), file_bytes)
+            return _read(path, HeaderReader(file, file_bytes), file_bytes if is_data_here else MAX_FILE_BYTES)
     except OSError as error:
         raise refused("unreadable", f"{path.name}: {error.strerror}") from error
 
 
-def _read(path: Path, reader: HeaderReader, file_bytes: int) -> GgufPart:
-    require(file_bytes >= len(MAGIC) and reader.take(len(MAGIC)) == MAGIC, "not_gguf", f"{path.name} is no GGUF file")
+def _read(path: Path, reader: HeaderReader, end_bytes: int) -> GgufPart:
+    """Read a header whose tensors end before `end_bytes`."""
+    is_gguf = reader.file_bytes >= len(MAGIC) and reader.take(len(MAGIC)) == MAGIC
+    require(is_gguf, "not_gguf", f"{path.name} is no GGUF file")
     version = reader.u32()
     require(version in SUPPORTED_VERSIONS, "unsupported_version", f"version {version}")
     n_tensors, n_keys = reader.u64(), reader.u64()
@@ -97,10 +117,24 @@ def _read(path: Path, reader: HeaderReader, file_bytes: int) -> GgufPart:
     metadata, extents = _read_metadata(reader, n_keys)
     relative = [_read_tensor(reader) for _ in range(n_tensors)]
     alignment_bytes = _alignment_bytes(metadata)
-    data_offset_bytes = -(-reader.offset_bytes // alignment_bytes) * alignment_bytes
-    tensors = tuple(_placed(tensor, data_offset_bytes, alignment_bytes, file_bytes) for tensor in relative)
+    data_offset_bytes = _aligned(reader.offset_bytes, alignment_bytes)
+    tensors = tuple(_placed(tensor, data_offset_bytes, alignment_bytes, end_bytes) for tensor in relative)
     _check_overlap(tensors)
-    return GgufPart(path, version, file_bytes, data_offset_bytes, metadata, extents, tensors)
+    return GgufPart(
+        path=path,
+        version=version,
+        file_bytes=reader.file_bytes,
+        header_bytes=reader.offset_bytes,
+        alignment_bytes=alignment_bytes,
+        data_offset_bytes=data_offset_bytes,
+        metadata=metadata,
+        key_extents=extents,
+        tensors=tensors,
+    )
+
+
+def _aligned(offset_bytes: int, alignment_bytes: int) -> int:
+    return -(-offset_bytes // alignment_bytes) * alignment_bytes
 
 
 def _read_metadata(reader: HeaderReader, n_keys: int) -> tuple[dict[str, MetadataValue], tuple[KeyExtent, ...]]:
@@ -139,10 +173,10 @@ def _alignment_bytes(metadata: Mapping[str, MetadataValue]) -> int:
     return value
 
 
-def _placed(tensor: GgufTensor, data_offset_bytes: int, alignment_bytes: int, file_bytes: int) -> GgufTensor:
+def _placed(tensor: GgufTensor, data_offset_bytes: int, alignment_bytes: int, end_bytes: int) -> GgufTensor:
     require(tensor.offset_bytes % alignment_bytes == 0, "bad_tensor", "a tensor is not aligned")
     offset_bytes = data_offset_bytes + tensor.offset_bytes
-    require(offset_bytes + tensor.size_bytes <= file_bytes, "truncated", "a tensor reaches beyond the file's end")
+    require(offset_bytes + tensor.size_bytes <= end_bytes, "truncated", "a tensor reaches beyond the file's end")
     return GgufTensor(tensor.name, tensor.type, tensor.shape, offset_bytes, tensor.size_bytes)
 
 

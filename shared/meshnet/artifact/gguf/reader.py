@@ -63,9 +63,11 @@ class HeaderReader:
 
     def __init__(self, file: BinaryIO, file_bytes: int) -> None:
         self._file = file
+        self.file_bytes = file_bytes
         self._end_bytes = min(file_bytes, MAX_HEADER_BYTES)
         self._is_whole = file_bytes <= MAX_HEADER_BYTES
         self.offset_bytes = 0
+        self._elements_left = MAX_ARRAY_ELEMENTS
 
     def take(self, length_bytes: int) -> bytes:
         """Read exactly `length_bytes`.
@@ -110,7 +112,8 @@ class HeaderReader:
         element = self._tag()
         require(element is not ValueType.ARRAY, "bad_metadata", "an array of arrays")
         count = self.u64()
-        require(count <= MAX_ARRAY_ELEMENTS, "limit_exceeded", f"an array of {count} values")
+        require(count <= self._elements_left, "limit_exceeded", f"an array of {count} values")
+        self._elements_left -= count
         return self._scalars(element, count)
 
     def _tag(self) -> ValueType:

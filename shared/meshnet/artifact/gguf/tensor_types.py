@@ -53,4 +53,5 @@ TENSOR_TYPES: Final[dict[int, TensorType]] = {
     39: TensorType("mxfp4", 32, 17),
     40: TensorType("nvfp4", 64, 36),
     41: TensorType("q1_0", 128, 18),
+    42: TensorType("q2_0", 64, 18),
 }

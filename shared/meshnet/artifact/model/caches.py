@@ -1,0 +1,230 @@
+"""What a layer keeps of the tokens it has seen: keys and values, compressed or windowed ones, and fixed states.
+
+Invariants: sizes are those that the pinned tree allocates for the worker's settings (K and V as f16, cells of its own
+for each sequence); `tests/integration/artifact` compares them with what it says it allocates. Sliding-window layers
+get a whole context of cells, so that a session may go back to any position; what would do for their window is told
+beside. Source: the pinned tree's llama-kv-cache*.cpp, llama-memory-recurrent.cpp and llama-hparams.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from meshnet.artifact.model.hparams import Hparams
+from meshnet.artifact.model.indexer import latent_uses
+
+if TYPE_CHECKING:
+    from meshnet.artifact.gguf import GgufHeader
+
+F16_BYTES: Final = 2
+F32_BYTES: Final = 4
+# Cells of a sequence are allotted in so many. Source: llama-context.cpp, n_ctx_seq.
+CELL_PADDING: Final = 256
+# Of deepseek4: one compressed row for so many tokens. Source: llama-kv-cache-dsv4.cpp.
+CSA_RATIO: Final = 4
+HCA_RATIO: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows that a layer keeps.
+
+    Attributes:
+        row_bytes: of one row.
+        tokens_per_row: more than 1 where rows are compressed.
+        window: tokens behind which a row is no longer needed; 0: never.
+    """
+
+    row_bytes: int
+    tokens_per_row: int = 1
+    window: int = 0
+
+    def cells(self, context_length: int) -> int:
+        """Rows that are allotted to a sequence of so many positions."""
+        cells = -(-context_length // CELL_PADDING) * CELL_PADDING
+        if self.tokens_per_row == 1:
+            return cells
+        return -(-max(1, -(-cells // self.tokens_per_row)) // CELL_PADDING) * CELL_PADDING
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCache:
+    """All that one layer keeps of a sequence.
+
+    Attributes:
+        state_bytes: independent of the sequence's length.
+    """
+
+    rows: tuple[Rows, ...] = ()
+    state_bytes: int = 0
+
+    def allocated_bytes(self, context_length: int, sequences: int) -> int:
+        """What the worker allocates."""
+        cells_bytes = sum(rows.row_bytes * rows.cells(context_length) for rows in self.rows)
+        return sequences * (cells_bytes + self.state_bytes)
+
+    @property
+    def bytes_per_token(self) -> float:
+        """What each token adds for good: windows and states do not grow."""
+        return sum(rows.row_bytes / rows.tokens_per_row for rows in self.rows if not rows.window)
+
+    @property
+    def allocated_bytes_per_token(self) -> float:
+        """The same as it is allocated: windows get a whole context."""
+        return sum(rows.row_bytes / rows.tokens_per_row for rows in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCaches:
+    """Of every layer.
+
+    Attributes:
+        is_known: whether the architecture's caches have been looked at; otherwise plain attention is assumed.
+    """
+
+    layers: tuple[LayerCache, ...]
+    is_known: bool = field(default=True)
+
+    def allocated_bytes(self, layer_begin: int, layer_end: int, context_length: int, sequences: int) -> int:
+        """What the worker allocates for a range of layers."""
+        return sum(one.allocated_bytes(context_length, sequences) for one in self.layers[layer_begin:layer_end])
+
+    @property
+    def bytes_per_token(self) -> float:
+        """What each token adds for good, over all layers."""
+        return sum(layer.bytes_per_token for layer in self.layers)
+
+    @property
+    def allocated_bytes_per_token(self) -> float:
+        """The same as it is allocated."""
+        return sum(layer.allocated_bytes_per_token for layer in self.layers)
+
+    @property
+    def state_bytes(self) -> int:
+        """Of one sequence, whatever its length, over all layers."""
+        return sum(layer.state_bytes for layer in self.layers)
+
+
+def read_caches(header: GgufHeader) -> ModelCaches:
+    """What each layer keeps.
+
+    Raises:
+        ArtifactError: `bad_metadata`.
+    """
+    read = _READERS.get(header.architecture)
+    layers = (read or _attention)(Hparams(header))
+    return ModelCaches(tuple(layers), is_known=read is not None)
+
+
+_Reader: TypeAlias = "Callable[[Hparams], list[LayerCache]]"
+
+
+def _attention(hparams: Hparams) -> list[LayerCache]:
+    """K and V of every layer, each head's."""
+    return [LayerCache((Rows(row_bytes),)) if row_bytes else LayerCache() for row_bytes in _kv_bytes(hparams)]
+
+
+def _kv_bytes(hparams: Hparams) -> list[int]:
+    """K and V of one position, of each layer."""
+    heads = hparams.per_layer("attention.head_count", 0)
+    kv_heads = hparams.per_layer("attention.head_count_kv", 0) if hparams.has("attention.head_count_kv") else heads
+    head_width = hparams.width // max(1, heads[0])
+    widths = hparams.number("attention.key_length", head_width) + hparams.number("attention.value_length", head_width)
+    return [count * widths * F16_BYTES for count in kv_heads]
+
+
+def _windowed(default_period: int) -> _Reader:
+    """Attention of which all layers but every `default_period`-th look at a window only."""
+
+    def read(hparams: Hparams) -> list[LayerCache]:
+        window, key = hparams.number("attention.sliding_window", 0), "attention.sliding_window_pattern"
+        pattern = hparams.per_layer(key, default_period)
+        # Given once it is a period, given layer by layer it says which layers have a window.
+        is_period = len(set(pattern)) == 1
+        is_windowed = [
+            layer % max(1, given) < given - 1 if is_period else bool(given) for layer, given in enumerate(pattern)
+        ]
+        return [
+            LayerCache((Rows(row_bytes, window=window if has_window else 0),))
+            for row_bytes, has_window in zip(_kv_bytes(hparams), is_windowed, strict=True)
+        ]
+
+    return read
+
+
+def _latent_row_bytes(hparams: Hparams) -> int:
+    """Return the one row of a token that multi-head latent attention keeps instead of K and V."""
+    return hparams.required("attention.key_length") * F16_BYTES
+
+
+def _latent(hparams: Hparams) -> list[LayerCache]:
+    """Multi-head latent attention; files of before it was told apart keep K and V."""
+    if not hparams.has("attention.key_length_mla"):
+        return _attention(hparams)
+    return [LayerCache((Rows(_latent_row_bytes(hparams)),))] * hparams.n_layers
+
+
+def _latent_with_indexer(hparams: Hparams) -> list[LayerCache]:
+    """The same, with an indexer's keys in the layers that have one."""
+    latent, key = Rows(_latent_row_bytes(hparams)), Rows(hparams.required("attention.indexer.key_length") * F16_BYTES)
+    return [LayerCache((latent, key) if selects else (latent,)) for selects in latent_uses(hparams)]
+
+
+def _compressed(hparams: Hparams) -> list[LayerCache]:
+    """deepseek4: a window's rows in every layer; compressed rows, an indexer's keys and open blocks in some."""
+    head_width, indexer_width = (
+        hparams.required("attention.key_length"),
+        hparams.number("attention.indexer.key_length", 0),
+    )
+    window = Rows(head_width * F16_BYTES, window=hparams.required("attention.sliding_window"))
+
+    def layer(ratio: int) -> LayerCache:
+        if ratio == CSA_RATIO:
+            compressed = Rows(head_width * F16_BYTES, CSA_RATIO), Rows(indexer_width * F16_BYTES, CSA_RATIO)
+            return LayerCache((window, *compressed), _open_block(2 * CSA_RATIO, 2 * (head_width + indexer_width)))
+        if ratio == HCA_RATIO:
+            return LayerCache((window, Rows(head_width * F16_BYTES, HCA_RATIO)), _open_block(HCA_RATIO, head_width))
+        return LayerCache((window,))
+
+    return [layer(ratio) for ratio in hparams.per_layer("attention.compress_ratios", 0)]
+
+
+def _open_block(rows: int, width: int) -> int:
+    """Bytes of the rows of a block that is not compressed yet, with their scores."""
+    return 2 * rows * width * F32_BYTES
+
+
+def _with_recurrent_layers(hparams: Hparams) -> list[LayerCache]:
+    """Attention in some layers; a convolution's and a delta net's state in the others."""
+    period = hparams.number("full_attention_interval", 4)
+    if hparams.has("attention.recurrent_layers"):
+        is_recurrent = [bool(one) for one in hparams.per_layer("attention.recurrent_layers", 0)]
+    else:
+        is_recurrent = [(layer + 1) % max(1, period) != 0 for layer in range(hparams.n_layers)]
+    inner, state = hparams.required("ssm.inner_size"), hparams.required("ssm.state_size")
+    convolved = inner + 2 * hparams.required("ssm.group_count") * state
+    rows = (hparams.required("ssm.conv_kernel") - 1) * convolved + state * inner
+    recurrent = LayerCache(state_bytes=rows * F32_BYTES)
+    return [
+        recurrent if is_one else LayerCache((Rows(row_bytes),))
+        for row_bytes, is_one in zip(_kv_bytes(hparams), is_recurrent, strict=True)
+    ]
+
+
+_READERS: Final[dict[str, _Reader]] = {
+    "deepseek2": _latent,
+    "deepseek4": _compressed,
+    "gemma3": _windowed(6),
+    "glm-dsa": _latent_with_indexer,
+    "glm4moe": _attention,
+    "gpt-oss": _windowed(2),
+    "fake": _attention,
+    "llama": _attention,
+    "qwen2": _attention,
+    "qwen3": _attention,
+    "qwen35": _with_recurrent_layers,
+    "qwen35moe": _with_recurrent_layers,
+    "qwen3moe": _attention,
+}

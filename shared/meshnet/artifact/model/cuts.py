@@ -1,0 +1,99 @@
+"""Between which layers a model may be cut.
+
+Invariant: a cut is legal only where the architecture is known to hand nothing but its hidden rows from one layer to the
+next. A cut `c` parts the layers into `[0, c)` and `[c, n)`. Architectures that nobody has looked at have no legal cut:
+they are served whole or not at all.
+Source: the pinned tree's src/models; docs/models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from meshnet.artifact.model.hparams import Hparams
+from meshnet.artifact.model.indexer import compressed_uses, latent_uses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from meshnet.artifact.gguf import GgufHeader
+
+
+class CutRule(StrEnum):
+    """Why the cuts are what they are."""
+
+    EVERY = "every cut: layers hand over hidden rows alone"
+    INDEXER = "a layer that reuses the indexer selection of an earlier one stays with it"
+    UNKNOWN = "it is not known where this architecture may be cut"
+
+
+_RULES: Final[dict[str, CutRule]] = {
+    "deepseek2": CutRule.EVERY,
+    "deepseek4": CutRule.INDEXER,
+    "fake": CutRule.EVERY,
+    "gemma3": CutRule.EVERY,
+    "glm-dsa": CutRule.INDEXER,
+    "glm4moe": CutRule.EVERY,
+    "gpt-oss": CutRule.EVERY,
+    "llama": CutRule.EVERY,
+    "qwen2": CutRule.EVERY,
+    "qwen3": CutRule.EVERY,
+    "qwen35": CutRule.EVERY,
+    "qwen35moe": CutRule.EVERY,
+    "qwen3moe": CutRule.EVERY,
+}
+_USES: Final[Mapping[str, Callable[[Hparams], Sequence[bool | None]]]] = {
+    "deepseek4": compressed_uses,
+    "glm-dsa": latent_uses,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LegalCuts:
+    """The layers that a range may begin with, beside layer 0, in order."""
+
+    rule: CutRule
+    cuts: tuple[int, ...]
+
+    def allows(self, layer_begin: int, layer_end: int, n_layers: int) -> bool:
+        """Whether `[layer_begin, layer_end)` cuts the model only where it may be cut."""
+        return self.wrong_cut(layer_begin, layer_end, n_layers) is None
+
+    def wrong_cut(self, layer_begin: int, layer_end: int, n_layers: int) -> int | None:
+        """The first end of the range at which the model may not be cut, if any."""
+        legal = {0, n_layers, *self.cuts}
+        return next((end for end in (layer_begin, layer_end) if end not in legal), None)
+
+    def explain(self, cut: int) -> str:
+        """Why a cut is refused, with the legal ones beside it."""
+        below = max((one for one in self.cuts if one < cut), default=None)
+        above = min((one for one in self.cuts if one > cut), default=None)
+        beside = " and ".join(str(one) for one in (below, above) if one is not None)
+        hint = f"; the legal cuts beside it are {beside}" if beside else "; it is served whole"
+        return f"layers {cut - 1} and {cut} are not cut apart ({self.rule}){hint}"
+
+
+def legal_cuts(header: GgufHeader) -> LegalCuts:
+    """Where the model may be cut.
+
+    Raises:
+        ArtifactError: `bad_metadata`: the figures that decide it are wrong.
+    """
+    rule = _RULES.get(header.architecture, CutRule.UNKNOWN)
+    every = tuple(range(1, header.n_layers))
+    match rule:
+        case CutRule.EVERY:
+            return LegalCuts(rule, every)
+        case CutRule.UNKNOWN:
+            return LegalCuts(rule, ())
+        case CutRule.INDEXER:
+            uses = _USES[header.architecture](Hparams(header))
+            cuts = tuple(cut for cut in every if _first_use(uses, cut) is not False)
+            return LegalCuts(CutRule.EVERY if cuts == every else rule, cuts)
+
+
+def _first_use(uses: Sequence[bool | None], cut: int) -> bool | None:
+    """Whether the first layer behind the cut that needs a selection makes its own; None where none needs one."""
+    return next((use for use in uses[cut:] if use is not None), None)

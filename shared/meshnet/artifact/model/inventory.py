@@ -1,0 +1,160 @@
+"""Which stage of a route owns a tensor, and what the tensors of a range take.
+
+Invariants: every tensor has one owner; a tied embedding is the head's and is needed by the tail, too. The nextn (MTP)
+blocks behind the last layer are the tail's: their hidden rows never leave it. With them the tail also needs a token
+embedding: the block's own, or else the head's. Tensors that no rule names are every stage's.
+Source: the pinned tree's llama-arch.cpp (which tensors are input, output or repeating) and patch 0002.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from meshnet.artifact.gguf import layer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from meshnet.artifact.gguf import GgufHeader, GgufTensor
+
+EMBEDDING: Final = "token_embd.weight"
+OUTPUT: Final = "output.weight"
+OUTPUT_NORM: Final = "output_norm.weight"
+NEXTN_EMBEDDING: Final = ".nextn.embed_tokens.weight"
+# By the name's first part.
+_OF_THE_HEAD: Final = frozenset(
+    {"token_embd", "token_embd_norm", "position_embd", "token_types", "per_layer_token_embd"}
+)
+_OF_THE_TAIL: Final = ("output", "cls", "dense_2", "dense_3")
+
+
+class Owner(StrEnum):
+    """Whose a tensor is."""
+
+    HEAD = "head"
+    LAYER = "layer"
+    TAIL = "tail"
+    NEXTN = "nextn"
+    EVERY_STAGE = "every_stage"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Tensors of one owner."""
+
+    tensors: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All tensors of a model by owner.
+
+    Attributes:
+        layers: of each layer.
+        tied_bytes: of the embedding, where it is the output head as well; else 0.
+        nextn_embedding_bytes: of the head's embedding, where nextn blocks have none of their own; else 0.
+    """
+
+    head: Holding
+    layers: tuple[Holding, ...]
+    tail: Holding
+    nextn: Holding
+    every_stage: Holding
+    tied_bytes: int
+    nextn_embedding_bytes: int
+
+    def weight_bytes(self, layer_begin: int, layer_end: int, *, with_nextn: bool = False) -> int:
+        """What the weights of `[layer_begin, layer_end)` take, with what head and tail have beside."""
+        own_bytes = sum(layer.size_bytes for layer in self.layers[layer_begin:layer_end])
+        return own_bytes + self.beside_bytes(layer_begin, layer_end, with_nextn=with_nextn)
+
+    def beside_bytes(self, layer_begin: int, layer_end: int, *, with_nextn: bool = False) -> int:
+        """What a stage with these layers holds beside them. The worker loads no nextn blocks yet."""
+        is_head, is_tail = layer_begin == 0, layer_end == len(self.layers)
+        size_bytes = self.every_stage.size_bytes
+        if is_head:
+            size_bytes += self.head.size_bytes
+        if is_tail:
+            size_bytes += self.tail.size_bytes + (self.nextn.size_bytes if with_nextn else 0)
+        if is_tail and not is_head:
+            size_bytes += max(self.tied_bytes, self.nextn_embedding_bytes if with_nextn else 0)
+        return size_bytes
+
+
+def owner_of(name: str, n_layers: int) -> Owner:
+    """Whose a tensor of this name is in a model of so many layers."""
+    layer = layer_of(name)
+    if layer is not None:
+        return Owner.LAYER if layer < n_layers else Owner.NEXTN
+    first = name.partition(".")[0]
+    if first in _OF_THE_HEAD:
+        return Owner.HEAD
+    if first in _OF_THE_TAIL or first.startswith("output_"):
+        return Owner.TAIL
+    return Owner.EVERY_STAGE
+
+
+def owned_by(header: GgufHeader, layer_begin: int, layer_end: int) -> list[GgufTensor]:
+    """The tensors that a stage with these layers loads; nextn blocks are not among them."""
+    n_layers, is_tied = header.n_layers, is_tied_model(header)
+    is_head, is_tail = layer_begin == 0, layer_end == n_layers
+
+    def is_owned(tensor: GgufTensor) -> bool:
+        match owner_of(tensor.name, n_layers):
+            case Owner.LAYER:
+                layer = layer_of(tensor.name)
+                return layer is not None and layer_begin <= layer < layer_end
+            case Owner.HEAD:
+                return is_head or (is_tail and is_tied and tensor.name == EMBEDDING)
+            case Owner.TAIL:
+                return is_tail
+            case Owner.NEXTN:
+                return False
+            case Owner.EVERY_STAGE:
+                return True
+
+    return [tensor for tensor in header.tensors if is_owned(tensor)]
+
+
+def is_tied_model(header: GgufHeader) -> bool:
+    """Whether the embedding is the output head as well."""
+    return all(tensor.name != OUTPUT for tensor in header.tensors)
+
+
+def take_inventory(header: GgufHeader) -> Inventory:
+    """Count and sum a model's tensors by owner."""
+    n_layers = header.n_layers
+    layers: list[list[GgufTensor]] = [[] for _ in range(n_layers)]
+    others: dict[Owner, list[GgufTensor]] = {owner: [] for owner in Owner}
+    for tensor in header.tensors:
+        owner, layer = owner_of(tensor.name, n_layers), layer_of(tensor.name)
+        held = layers[layer] if owner is Owner.LAYER and layer is not None else others[owner]
+        held.append(tensor)
+    embedding_bytes = sum(tensor.size_bytes for tensor in others[Owner.HEAD] if tensor.name == EMBEDDING)
+    has_own_embedding = any(tensor.name.endswith(NEXTN_EMBEDDING) for tensor in others[Owner.NEXTN])
+    needs_embedding = bool(others[Owner.NEXTN]) and not has_own_embedding
+    return Inventory(
+        head=_holding(others[Owner.HEAD]),
+        layers=tuple(map(_holding, layers)),
+        tail=_holding(others[Owner.TAIL]),
+        nextn=_holding(others[Owner.NEXTN]),
+        every_stage=_holding(others[Owner.EVERY_STAGE]),
+        tied_bytes=embedding_bytes if is_tied_model(header) else 0,
+        nextn_embedding_bytes=embedding_bytes if needs_embedding else 0,
+    )
+
+
+def bytes_by_type(tensors: Iterable[GgufTensor]) -> dict[str, Holding]:
+    """Tensors and bytes by the name of their type, the largest first."""
+    sums: dict[str, tuple[int, int]] = {}
+    for tensor in tensors:
+        count, size_bytes = sums.get(tensor.type.name, (0, 0))
+        sums[tensor.type.name] = (count + 1, size_bytes + tensor.size_bytes)
+    return {name: Holding(*pair) for name, pair in sorted(sums.items(), key=lambda item: -item[1][1])}
+
+
+def _holding(tensors: Sequence[GgufTensor]) -> Holding:
+    return Holding(len(tensors), sum(tensor.size_bytes for tensor in tensors))
