@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model parity bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs tiny-models asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model inspect parity bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs tiny-models asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -24,6 +24,9 @@ model: bootstrap ## fetch and verify the demo model
 
 tiny-models: bootstrap ## make the generated models of all architectures that the native tests read
 	@$(VENV) -m tests.simulators.tiny_models
+
+inspect: bootstrap ## say what a GGUF model is made of and where it may be cut, as JSON; FILE=..., its first part or all; ARGS="--memory 100G,20G"
+	@.venv/bin/meshnet inspect --json $(ARGS) $(FILE)
 
 demo: native model ## run a site and its nodes here and talk to them; ARGS=--once ends with one JSON line
 	@$(VENV) packaging/demo $(ARGS)

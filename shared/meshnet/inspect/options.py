@@ -1,0 +1,111 @@
+"""The command line of `meshnet inspect`.
+
+Invariant: wrong values are refused by argparse, before a file is opened.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from meshnet.artifact.model.memory import Load
+from meshnet.artifact.model.split import MACHINES_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEFAULT_CONTEXT_LENGTH: Final = 4096
+CONTEXT_LENGTH_MAX: Final = 1 << 24
+SEQUENCES_MAX: Final = 4096
+MEMORY_MAX_BYTES: Final = 1 << 50
+UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_MEMORY: Final = re.compile(r"(\d{1,15}(?:\.\d{1,3})?)([KMGT]?)(?:iB)?")
+_RANGE: Final = re.compile(r"(\d{1,5}):(\d{1,5})")
+
+
+@dataclass(frozen=True, slots=True)
+class InspectOptions:
+    """What to look at.
+
+    Attributes:
+        paths: a model's file, or its parts.
+        ranges: of layers whose memory is asked for.
+        memories: bytes of machines to split over; empty: no split is asked for.
+    """
+
+    paths: tuple[Path, ...]
+    load: Load
+    ranges: tuple[tuple[int, int], ...]
+    memories: tuple[int, ...]
+    as_json: bool
+
+
+def parse_memory(words: str) -> int:
+    """Bytes of "24G", "1.5T" or a plain number; units are powers of 1024, as memory is sold.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none, or not from 1 byte to 1 PiB.
+    """
+    found = _MEMORY.fullmatch(words)
+    size_bytes = int(float(found[1]) * UNITS[found[2]]) if found else 0
+    if not 1 <= size_bytes <= MEMORY_MAX_BYTES:
+        raise argparse.ArgumentTypeError(f"{words!r} is no memory size such as 24G")
+    return size_bytes
+
+
+def parse_range(words: str) -> tuple[int, int]:
+    """A range of layers, "0:15".
+
+    Raises:
+        argparse.ArgumentTypeError: it is none, or empty.
+    """
+    found = _RANGE.fullmatch(words)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise argparse.ArgumentTypeError(f"{words!r} is no range of layers such as 0:15")
+    return int(found[1]), int(found[2])
+
+
+def _parse_memories(words: str) -> tuple[int, ...]:
+    memories = tuple(parse_memory(one.strip()) for one in words.split(","))
+    if len(memories) > MACHINES_MAX:
+        raise argparse.ArgumentTypeError(f"a split is searched for up to {MACHINES_MAX} machines")
+    return memories
+
+
+def _count(largest: int) -> type[int]:
+    """Return a parser of whole numbers from 1 to `largest`, as argparse takes it."""
+
+    class Count(int):
+        def __new__(cls, words: str) -> Self:
+            if not words.isascii() or not words.isdigit() or not 1 <= int(words[:12]) <= largest:
+                raise argparse.ArgumentTypeError(f"{words!r} is no number from 1 to {largest}")
+            return super().__new__(cls, int(words))
+
+    return Count
+
+
+def parse_options(arguments: Sequence[str]) -> InspectOptions:
+    """Return what to look at.
+
+    Raises:
+        SystemExit: the command line is wrong (2), or help was asked for (0).
+    """
+    parser = argparse.ArgumentParser(prog="meshnet inspect", description="Look at a GGUF model by its headers.")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="the model; its first part, or its parts")
+    parser.add_argument("--context", type=_count(CONTEXT_LENGTH_MAX), default=DEFAULT_CONTEXT_LENGTH, metavar="N",
+                        help=f"positions of a session (default {DEFAULT_CONTEXT_LENGTH})")  # fmt: skip
+    parser.add_argument(
+        "--sequences", type=_count(SEQUENCES_MAX), default=1, metavar="N", help="sessions at once (default 1)"
+    )
+    parser.add_argument("--layers", type=parse_range, action="append", default=[], metavar="B:E",
+                        help="say what these layers take; may be given again")  # fmt: skip
+    parser.add_argument("--memory", type=_parse_memories, default=(), metavar="SIZE,SIZE",
+                        help="suggest a split over machines whose workers may use so much, e.g. 100G,20G")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    chosen = parser.parse_args(list(arguments))
+    return InspectOptions(
+        tuple(chosen.files), Load(chosen.context, chosen.sequences), tuple(chosen.layers), chosen.memory, chosen.json
+    )
