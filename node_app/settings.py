@@ -39,8 +39,8 @@ ENVIRONMENT_PREFIX = "MESHNET_"
 class SettingsError(MeshnetError):
     """The command line or the environment asks for something that cannot be."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__("bad_settings", "Wrong settings", message)
+    def __init__(self, message: str, code: str = "bad_settings") -> None:
+        super().__init__(code, "Wrong settings", message)
 
 
 class Carrier(StrEnum):

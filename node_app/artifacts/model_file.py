@@ -1,28 +1,30 @@
 """One model file on this machine, seen by a node that serves some of its layers.
 
 Invariants: everything that can be known to be wrong before a worker is started is found here: no file, not GGUF, cut
-off, layers the model does not have, owned tensors that a sparse file does not hold. Only headers are read.
+off, layers the model does not have or that are not cut apart, owned tensors that a sparse file does not hold. Only
+headers are read.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from meshnet.artifact.gguf import GgufHeader, GgufTensor, layer_of, read_header, refuse_missing
+from meshnet.artifact.gguf import read_header, refuse_missing
+from meshnet.artifact.model.caches import read_caches
+from meshnet.artifact.model.cuts import legal_cuts
+from meshnet.artifact.model.inventory import owned_by, take_inventory
 from meshnet.errors import ArtifactError
 from node_app.settings import LayerSpan, SettingsError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FAKE_ARCHITECTURE: Final = "fake"
-EMBEDDING: Final = "token_embd.weight"
-OUTPUT: Final = "output.weight"
-OUTPUT_NORM: Final = "output_norm.weight"
+    from meshnet.artifact.gguf import GgufHeader
+    from meshnet.artifact.model.inventory import Inventory
 
-# The worker keeps K and V as f16.
-KV_ELEMENT_BYTES: Final = 2
+FAKE_ARCHITECTURE: Final = "fake"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def open_model(path: Path, asked: LayerSpan | None) -> ModelFile:
 
     Raises:
         ArtifactError: the file is not what it should be.
-        SettingsError: the layers are not the model's.
+        SettingsError: the layers are not the model's; `illegal_cut`: it may not be cut there.
     """
     if not path.is_file():
         raise ArtifactError("unreadable", "File cannot be read", f"{path}: no such file")
@@ -72,8 +74,10 @@ def open_model(path: Path, asked: LayerSpan | None) -> ModelFile:
     layers = asked or LayerSpan(0, header.n_layers)
     if layers.layer_end > header.n_layers:
         raise SettingsError(f"--layers {layers}: the model has {header.n_layers} layers")
-    owned = [tensor for tensor in header.tensors if _is_owned(tensor, header, layers)]
+    _refuse_illegal_cut(header, layers)
+    owned = owned_by(header, layers.layer_begin, layers.layer_end)
     refuse_missing(header, {tensor.name for tensor in owned})
+    inventory = take_inventory(header)
     return ModelFile(
         paths=header.paths,
         architecture=header.architecture,
@@ -81,62 +85,28 @@ def open_model(path: Path, asked: LayerSpan | None) -> ModelFile:
         layers=layers,
         context_length=header.context_length,
         width=header.embedding_length,
-        weights_bytes=sum(tensor.size_bytes for tensor in owned),
+        weights_bytes=inventory.weight_bytes(layers.layer_begin, layers.layer_end),
         kv_bytes_per_cell=_kv_bytes_per_cell(header, layers),
-        tail_share=_tail_share(header, owned, layers),
+        tail_share=_tail_share(inventory, layers),
     )
 
 
-def _has_own_output(header: GgufHeader) -> bool:
-    return any(tensor.name == OUTPUT for tensor in header.tensors)
+def _refuse_illegal_cut(header: GgufHeader, layers: LayerSpan) -> None:
+    cuts = legal_cuts(header)
+    wrong = cuts.wrong_cut(layers.layer_begin, layers.layer_end, header.n_layers)
+    if wrong is not None:
+        raise SettingsError(f"--layers {layers}: {cuts.explain(wrong)}", code="illegal_cut")
 
 
-def _is_tail_tensor(name: str, header: GgufHeader) -> bool:
-    # Tied models have no output tensor: the tail multiplies by the embedding.
-    return name in {OUTPUT, OUTPUT_NORM} or (name == EMBEDDING and not _has_own_output(header))
-
-
-def _is_owned(tensor: GgufTensor, header: GgufHeader, layers: LayerSpan) -> bool:
-    layer = layer_of(tensor.name)
-    if layer is not None:
-        return layers.layer_begin <= layer < layers.layer_end
-    is_tail = layers.layer_end == header.n_layers
-    if tensor.name == EMBEDDING:
-        return layers.layer_begin == 0 or (is_tail and not _has_own_output(header))
-    return is_tail if _is_tail_tensor(tensor.name, header) else True
-
-
-def _tail_share(header: GgufHeader, owned: list[GgufTensor], layers: LayerSpan) -> float:
-    if layers.layer_end != header.n_layers:
+def _tail_share(inventory: Inventory, layers: LayerSpan) -> float:
+    if layers.layer_end != len(inventory.layers):
         return 0.0
-    tail_bytes = sum(tensor.size_bytes for tensor in owned if _is_tail_tensor(tensor.name, header))
-    layers_bytes = sum(tensor.size_bytes for tensor in owned if layer_of(tensor.name) is not None)
+    tail_bytes = inventory.tail.size_bytes + inventory.tied_bytes
+    layers_bytes = sum(layer.size_bytes for layer in inventory.layers[layers.layer_begin :])
     return tail_bytes / max(1, tail_bytes + layers_bytes)
 
 
 def _kv_bytes_per_cell(header: GgufHeader, layers: LayerSpan) -> int:
-    """Return K and V of one position; an upper bound for architectures that compress them."""
-    prefix = f"{header.architecture}.attention"
-    heads = _per_layer(header, f"{prefix}.head_count")
-    kv_heads = _per_layer(header, f"{prefix}.head_count_kv") or heads
-    if not heads or not kv_heads:
-        return 0  # no attention (the fake model)
-    head_width = header.embedding_length // max(1, heads[0])
-    key_width = _optional(header, f"{prefix}.key_length") or head_width
-    value_width = _optional(header, f"{prefix}.value_length") or head_width
-    owned = kv_heads[layers.layer_begin : layers.layer_end]
-    return sum(owned) * (key_width + value_width) * KV_ELEMENT_BYTES
-
-
-def _per_layer(header: GgufHeader, key: str) -> list[int]:
-    """Return a figure given once for all layers, or layer by layer; empty where it is not given."""
-    value = header.metadata.get(key)
-    if isinstance(value, tuple):
-        numbers = [number for number in value if isinstance(number, int)]
-        return numbers if len(numbers) == header.n_layers else []
-    return [value] * header.n_layers if isinstance(value, int) else []
-
-
-def _optional(header: GgufHeader, key: str) -> int:
-    value = header.metadata.get(key)
-    return value if isinstance(value, int) and value > 0 else 0
+    """Return what the worker allocates for one position; states of fixed size are not among it."""
+    owned = read_caches(header).layers[layers.layer_begin : layers.layer_end]
+    return math.ceil(sum(layer.allocated_bytes_per_token for layer in owned))

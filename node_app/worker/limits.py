@@ -8,21 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from meshnet.artifact.model.memory import COMPUTE_BASE_BYTES, COMPUTE_WIDTHS, F32_BYTES, UBATCH_ROWS
 from meshnet.errors import WorkerError
 
 DEFAULT_CONTEXT_LENGTH = 4096
-# As llama.cpp's own default, and part of a route's exact class.
-UBATCH_ROWS = 512
 
 # Left to the rest of the machine: the larger of a fixed amount and a part of all memory.
 SYSTEM_HEADROOM_BYTES = 512 * 1024 * 1024
 SYSTEM_HEADROOM_PART = 0.05
-
-# A graph's buffers grow with rows and width, not with depth: about so many f32 rows of the hidden width at once, beside
-# a fixed part. Fitted to the pinned tree: 102 MiB measured at width 576 and 512 rows, 117 MiB by this rule.
-COMPUTE_BASE_BYTES = 64 * 1024 * 1024
-COMPUTE_WIDTHS = 48
-F32_BYTES = 4
 
 MIB = 1024 * 1024
 

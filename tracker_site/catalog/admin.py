@@ -27,7 +27,8 @@ class ModelAdmin(admin.ModelAdmin):
     search_fields = ("name", "artifact_digest")
     fields = (
         "name", "is_listed", "prompt_micros", "completion_micros", "coarsest_codec", "chat_template",
-        "artifact_digest", "architecture", "n_layers", "context_length", "vocab_size", "size_bytes", "end_tokens",
+        "artifact_digest", "architecture", "n_layers", "context_length", "vocab_size", "size_bytes", "legal_cuts",
+        "end_tokens",
         "created_at",
     )  # fmt: skip
     readonly_fields = fields[6:]

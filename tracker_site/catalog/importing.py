@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from meshnet.artifact.gguf import artifact_digest, read_header, refuse_missing, write_vocab_only
+from meshnet.artifact.model.cuts import legal_cuts
 from meshnet.errors import MeshnetError
 from meshnet.vocab import open_vocabulary
 from tracker_site.catalog.models import NAME_PATTERN, Model
@@ -53,6 +54,7 @@ def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completi
     header = read_header(path)
     # The digest of a file with holes would turn away every node that has the whole one.
     refuse_missing(header, {tensor.name for tensor in header.tensors})
+    cuts = legal_cuts(header)
     digest = artifact_digest(header.paths).hex()
     existing = Model.objects.filter(artifact_digest=digest).first()
     if existing is not None:
@@ -67,6 +69,7 @@ def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completi
         n_layers=header.n_layers,
         context_length=header.context_length,
         vocab_size=vocabulary.size,
+        legal_cuts=list(cuts.cuts),
         size_bytes=sum(part.stat().st_size for part in header.paths),
         vocabulary_file=vocabulary_file,
         chat_template=_own_template(header),

@@ -43,6 +43,9 @@ class Model(models.Model):
     size_bytes = models.BigIntegerField(editable=False)
     vocabulary_file = models.CharField(max_length=100, editable=False, help_text="In the vocabulary directory.")
     chat_template = models.TextField(blank=True, help_text="Jinja; empty where the file has none.")
+    legal_cuts = models.JSONField(
+        null=True, editable=False, help_text="Layers that a stage may begin with, beside the first; null: any."
+    )
     end_tokens = models.JSONField(editable=False, help_text="Ids that end a generation.")
     prompt_micros = models.PositiveBigIntegerField(default=0, help_text="Micro-credits per million prompt tokens.")
     completion_micros = models.PositiveBigIntegerField(
@@ -89,7 +92,7 @@ class Model(models.Model):
     def known(cls, artifact_digest: str) -> KnownModel | None:
         """What the register of nodes compares a shard with; None where no model has this digest (hex)."""
         found = cls.objects.filter(artifact_digest=artifact_digest)
-        row = found.values_list("name", "n_layers", "vocab_size", "is_listed").first()
+        row = found.values_list("name", "n_layers", "vocab_size", "is_listed", "legal_cuts").first()
         return None if row is None else KnownModel(*row)
 
     @classmethod

@@ -47,6 +47,7 @@ def admit(
         end_tokens=vocabulary.end_tokens,
         vocabulary_size=vocabulary.size,
         coarsest_codec=model.coarsest_codec,
+        legal_cuts=model.legal_cuts,
     )
     amount_micros = hold_micros(model.prices, prompt_tokens=len(prompt_tokens), max_tokens=fitted.max_tokens)
     return Admission(model, request, vocabulary, amount_micros)

@@ -36,6 +36,7 @@ class ServedModel:
         vocabulary_path: of the vocab-only GGUF on the site's disk.
         chat_template: empty: the file's own.
         created_s: Unix time of import.
+        legal_cuts: layers that a stage may begin with, beside the first; None: any.
         coarsest_codec: rows between stages may be packed by it, and by all that are more faithful.
     """
 
@@ -49,6 +50,7 @@ class ServedModel:
     prices: Prices
     created_s: int
     coarsest_codec: Codec = Codec.RAW
+    legal_cuts: frozenset[int] | None = None
 
 
 class OpenRoute(Protocol):

@@ -38,4 +38,5 @@ def _served(row: Model) -> ServedModel:
         prices=Prices(prompt_micros=row.prompt_micros, completion_micros=row.completion_micros),
         created_s=int(row.created_at.timestamp()),
         coarsest_codec=Codec[row.coarsest_codec.upper()],
+        legal_cuts=None if row.legal_cuts is None else frozenset(row.legal_cuts),
     )

@@ -15,12 +15,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """A model of this site, as far as a shard can be compared with it."""
+    """A model of this site, as far as a shard can be compared with it.
+
+    Attributes:
+        legal_cuts: layers that a shard may begin with, beside the first; None: any.
+    """
 
     name: str
     n_layers: int
     vocab_size: int
     is_listed: bool
+    legal_cuts: list[int] | None = None
+
+    def wrong_cuts(self, layer_begin: int, layer_end: int) -> list[int]:
+        """The ends of a range at which the model may not be cut."""
+        inner = [end for end in (layer_begin, layer_end) if end not in {0, self.n_layers}]
+        return [] if self.legal_cuts is None else [end for end in inner if end not in self.legal_cuts]
 
 
 # From an artifact's digest in hex.

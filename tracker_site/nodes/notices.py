@@ -22,6 +22,7 @@ class NoticeCode(StrEnum):
     ARTIFACT_UNKNOWN = "artifact_unknown"
     MODEL_NOT_LISTED = "model_not_listed"
     LAYERS_DIFFER = "layers_differ"
+    ILLEGAL_CUT = "illegal_cut"
     CONTRACT_MISMATCH = "contract_mismatch"
 
 
@@ -29,6 +30,7 @@ LABELS: Final[dict[str, str]] = {
     NoticeCode.ARTIFACT_UNKNOWN: "no model's file",
     NoticeCode.MODEL_NOT_LISTED: "model not offered",
     NoticeCode.LAYERS_DIFFER: "not the model's layers",
+    NoticeCode.ILLEGAL_CUT: "cut where it cannot be",
     NoticeCode.CONTRACT_MISMATCH: "contract differs",
 }
 
@@ -62,6 +64,21 @@ def layers_differ(name: str, found: tuple[int, int], expected: tuple[int, int]) 
         f"and {expected[1]}; update the node's software"
     )
     return Notice(NoticeCode.LAYERS_DIFFER, message)
+
+
+def illegal_cut(name: str, wrong: Sequence[int], legal: Sequence[int]) -> Notice:
+    """The node's layers begin or end where the model may not be cut."""
+    cuts = " and ".join(f"{cut - 1} and {cut}" for cut in wrong)
+    beside = sorted({one for cut in wrong for one in _neighbours(cut, legal)})
+    hint = f"choose --layers that begin and end at {', '.join(map(str, beside))}" if beside else "serve the whole model"
+    return Notice(
+        NoticeCode.ILLEGAL_CUT, f"{name} cannot be cut between layers {cuts}: no route uses this part; {hint}"
+    )
+
+
+def _neighbours(cut: int, legal: Sequence[int]) -> list[int]:
+    below, above = [one for one in legal if one < cut], [one for one in legal if one > cut]
+    return below[-1:] + above[:1]
 
 
 def contract_mismatch(contract_digest: str, other_digest: str, others: int, differing: Sequence[str]) -> Notice:

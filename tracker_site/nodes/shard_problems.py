@@ -74,6 +74,9 @@ def _problem(shard: LoadedShard, model: KnownModel | None, prevailing: _Prevaili
         return notices.layers_differ(model.name, found, expected)
     if not model.is_listed:
         return notices.model_not_listed(model.name)
+    wrong = model.wrong_cuts(shard.layer_begin, shard.layer_end)
+    if wrong:
+        return notices.illegal_cut(model.name, wrong, model.legal_cuts or [])
     is_prevailing = shard.contract_digest == prevailing.shard.contract_digest
     return Notice() if is_prevailing else _mismatch(shard, prevailing)
 

@@ -195,6 +195,7 @@ class DrivenRoute:
             max_tokens=self._request.max_tokens,
             is_exact=self._request.is_exact,
             excluded_node_ids=excluded,
+            legal_cuts=self._request.legal_cuts,
             opened=self._parts.load,
         )
         try:

@@ -23,6 +23,7 @@ class RouteNeed:
         max_tokens: generated at most.
         is_exact: bit-equal to the unsplit model, so all stages need one exact class.
         excluded_node_ids: nodes that have just refused this request.
+        legal_cuts: layers that a stage may begin with, beside the first; None: any.
         opened: stages by node that this process has opened, which a node's report may not count yet.
     """
 
@@ -31,7 +32,15 @@ class RouteNeed:
     max_tokens: int
     is_exact: bool = False
     excluded_node_ids: frozenset[str] = frozenset()
+    legal_cuts: frozenset[int] | None = None
     opened: Mapping[str, int] = field(default_factory=dict)
+
+    def allows_range(self, layer_begin: int, layer_end: int) -> bool:
+        """Whether a stage with these layers cuts the model only where it may be cut."""
+        legal = self.legal_cuts
+        return legal is None or (
+            (layer_begin == 0 or layer_begin in legal) and (layer_end == self.n_layers or layer_end in legal)
+        )
 
     @property
     def kv_cells(self) -> int:

@@ -25,6 +25,7 @@ class NoRouteReason(StrEnum):
     """What stands in the way."""
 
     MISSING_LAYERS = "missing_layers"
+    ILLEGAL_CUTS = "illegal_cuts"
     BUSY_LAYERS = "busy_layers"
     CONTRACTS_DIFFER = "contracts_differ"
     RANGES_DO_NOT_MEET = "ranges_do_not_meet"
@@ -59,6 +60,12 @@ def missing_ranges(offers: Iterable[Offer], n_layers: int) -> list[LayerRange]:
     return missing
 
 
+def illegal_cuts(offers: Iterable[Offer], need: RouteNeed) -> list[int]:
+    """The layers at which offers cut the model though it may not be cut there."""
+    ends = {end for offer in offers for end in (offer.layer_begin, offer.layer_end)} - {0, need.n_layers}
+    return sorted(ends - (ends if need.legal_cuts is None else need.legal_cuts))
+
+
 def _describe(layers: Sequence[LayerRange]) -> str:
     return ", ".join(f"{begin}-{end - 1}" for begin, end in layers)
 
@@ -79,6 +86,15 @@ def explain_no_route(index: OfferIndex, need: RouteNeed) -> NoRouteError:
     if missing:
         message = f"No live node serves layers {_describe(missing)} of {need.n_layers}."
         return NoRouteError(NoRouteReason.MISSING_LAYERS, message, missing)
+    legal = [offer for offer in fitting if need.allows_range(offer.layer_begin, offer.layer_end)]
+    uncut = missing_ranges(legal, need.n_layers)
+    if uncut:
+        cuts = ", ".join(str(cut) for cut in illegal_cuts(fitting, need))
+        message = (
+            f"Layers {_describe(uncut)} are only served in ranges that begin or end at layer {cuts}, where this model "
+            "cannot be cut."
+        )
+        return NoRouteError(NoRouteReason.ILLEGAL_CUTS, message, uncut)
     admissible = [offer for offer in fitting if is_admissible(offer, need)]
     busy = missing_ranges(admissible, need.n_layers)
     if busy:

@@ -53,12 +53,13 @@ class Segment:
 
 
 def is_admissible(offer: Offer, need: RouteNeed) -> bool:
-    """Whether the offer has room for the request and its node can be reached."""
+    """Whether the offer has room for the request, its node can be reached, and it cuts the model legally."""
     return (
         offer.with_opened(need.opened.get(offer.node_id, 0)).sessions_free > 0
         and offer.kv_cells_free >= need.kv_cells
         and offer.has_data_link
         and offer.node_id not in need.excluded_node_ids
+        and need.allows_range(offer.layer_begin, offer.layer_end)
     )
 
 

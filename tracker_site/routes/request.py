@@ -26,6 +26,7 @@ class RouteRequest:
         sampling: its seed is set.
         end_tokens: ids that end the generation.
         is_exact: bit-equal to the unsplit model.
+        legal_cuts: layers that a stage may begin with, beside the first; None: any.
         coarsest_codec: rows between stages may be packed by it, and by all that are more faithful.
     """
 
@@ -38,6 +39,7 @@ class RouteRequest:
     vocabulary_size: int
     is_exact: bool = False
     coarsest_codec: Codec = Codec.RAW
+    legal_cuts: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,13 @@ def test_a_route_may_be_packed_as_far_as_its_model_allows() -> None:
     assert MODEL.coarsest_codec is Codec.RAW
 
 
+def test_a_route_knows_where_its_model_may_be_cut() -> None:
+    for cuts in (None, frozenset({2})):
+        model = replace(MODEL, legal_cuts=cuts)
+        request = admit(chat(max_tokens=3), model, ByteVocabulary(512), (1, 2), 0, max_tokens_default=9).request
+        assert request.legal_cuts == cuts
+
+
 def tokens(count: int) -> list[TokenReceived]:
     return [TokenReceived(index, 65) for index in range(count)]
 

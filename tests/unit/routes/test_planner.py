@@ -203,6 +203,33 @@ def test_impossible_ranges_are_never_planned(layer_begin: int, layer_end: int) -
     refusal([an_offer("a", layer_begin, layer_end)])
 
 
+def test_a_cut_that_is_not_legal_is_never_planned() -> None:
+    need = replace(NEED, legal_cuts=frozenset({2}))
+    quick = [an_offer("a", 0, 1, decode_ms_per_layer=0.1), an_offer("b", 1, 4, decode_ms_per_layer=0.1)]
+    slow = [an_offer("c", 0, 2, decode_ms_per_layer=9.0), an_offer("d", 2, 4, decode_ms_per_layer=9.0)]
+    assert ranges(plan_route([*quick, *slow], NEED)) == [("a", 0, 1), ("b", 1, 4)]
+    assert ranges(plan_route([*quick, *slow], need)) == [("c", 0, 2), ("d", 2, 4)]
+
+
+def test_a_cut_within_one_node_is_a_cut() -> None:
+    shards = [an_offer("a", 0, 1), an_offer("a", 1, 4)]
+    assert plan_route(shards, NEED).stages
+    assert refusal(shards, replace(NEED, legal_cuts=frozenset({2}))).reason is NoRouteReason.ILLEGAL_CUTS
+
+
+def test_a_whole_model_is_cut_nowhere() -> None:
+    assert ranges(plan_route([an_offer("a", 0, 4)], replace(NEED, legal_cuts=frozenset()))) == [("a", 0, 4)]
+
+
+def test_illegal_cuts_are_refused_by_name() -> None:
+    offers = [an_offer("a", 0, 1), an_offer("b", 1, 4), an_offer("c", 0, 2)]
+    error = refusal(offers, replace(NEED, legal_cuts=frozenset({2})))
+    assert (error.code, error.reason, error.layers) == ("no_route", NoRouteReason.ILLEGAL_CUTS, ((2, 4),))
+    assert error.message == (
+        "Layers 2-3 are only served in ranges that begin or end at layer 1, where this model cannot be cut."
+    )
+
+
 def test_missing_ranges_of_overlapping_offers() -> None:
     assert missing_ranges([an_offer("a", 1, 2), an_offer("b", 0, 2)], N_LAYERS) == [(2, 4)]
 
@@ -228,7 +255,8 @@ def every_chain(offers: Sequence[Offer], need: RouteNeed) -> Iterator[tuple[Offe
         )
         agree = all(left.contract_digest == right.contract_digest for left, right in pairwise(chain))
         exact = all(left.exact_class == right.exact_class for left, right in pairwise(chain))
-        if fits and agree and (exact or not need.is_exact):
+        legal = need.legal_cuts is None or all(right.layer_begin in need.legal_cuts for right in chain[1:])
+        if fits and agree and legal and (exact or not need.is_exact):
             yield chain
 
 
@@ -268,11 +296,14 @@ def swarms(draw: st.DrawFn) -> list[Offer]:
     prompt_tokens=st.sampled_from([0, 10, 2000]),
     is_exact=st.booleans(),
     excluded=st.sampled_from([frozenset(), frozenset({"node0"})]),
+    legal_cuts=st.none() | st.frozensets(st.integers(1, N_LAYERS - 1)),
 )
 def test_no_chain_beats_the_plan(
-    offers: list[Offer], prompt_tokens: int, is_exact: bool, excluded: frozenset[str]
+    offers: list[Offer], prompt_tokens: int, is_exact: bool, excluded: frozenset[str], legal_cuts: frozenset[int] | None
 ) -> None:
-    need = RouteNeed(N_LAYERS, prompt_tokens, NEED.max_tokens, is_exact=is_exact, excluded_node_ids=excluded)
+    need = RouteNeed(
+        N_LAYERS, prompt_tokens, NEED.max_tokens, is_exact=is_exact, excluded_node_ids=excluded, legal_cuts=legal_cuts
+    )
     costs = [cost for chain in every_chain(offers, need) if (cost := route_ms(chain, need)) is not None]
     if not costs:
         refusal(offers, need)

@@ -42,6 +42,7 @@ def test_a_model_is_taken_in(gguf: Path) -> None:
     assert (model.name, model.architecture, model.n_layers, model.context_length) == ("fake-one", "fake", 6, 2048)
     assert (model.vocab_size, model.end_tokens, model.size_bytes) == (260, [257], gguf.stat().st_size)
     assert (model.prompt_micros, model.completion_micros, model.is_listed) == (3, 5, True)
+    assert model.legal_cuts == [1, 2, 3, 4, 5]
     assert model.digest == artifact_digest([gguf])
     assert "<|assistant|>" in model.chat_template
 

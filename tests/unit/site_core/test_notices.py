@@ -28,6 +28,7 @@ def test_every_notice_fits_where_it_is_kept() -> None:
         notices.artifact_unknown("f" * 64),
         notices.model_not_listed("m" * 100),
         notices.layers_differ("m" * 100, (4096, 2**31), (4096, 2**31)),
+        notices.illegal_cut("m" * 100, [2001, 3001], [*range(1000, 1010), 2002, 3002]),
         notices.contract_mismatch("c" * 64, "d" * 64, 10_000, ["context 2147483647, theirs 2147483647"]),
     ]
     assert max(len(notice.message) for notice in found) <= MESSAGE_CHARACTERS

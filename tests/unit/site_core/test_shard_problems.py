@@ -29,17 +29,21 @@ def model(db: None) -> Model:
     return make_model()
 
 
-def a_node(owner: User, number: int, digest: bytes = wire.CONTRACT, **traits: int) -> Node:
+def a_node(
+    owner: User, number: int, digest: bytes = wire.CONTRACT, *, begin: int = 0, end: int = 8, **traits: int
+) -> Node:
     key = bytes([number]) * 32
     Node.objects.create(owner=owner, name=f"node {number}", public_key=key.hex())
-    shard = wire.shard(0, 8, digest)
+    shard = wire.shard(begin, end, digest)
     for name, value in traits.items():
         setattr(shard.contract, name, value)
     return serve(key, f"channel {number}", shard)
 
 
-def report_again(node: Node, number: int, digest: bytes = wire.CONTRACT) -> Notice | None:
-    report = parse_report(wire.report(wire.shard(0, 8, digest)))
+def report_again(
+    node: Node, number: int, digest: bytes = wire.CONTRACT, *, begin: int = 0, end: int = 8
+) -> Notice | None:
+    report = parse_report(wire.report(wire.shard(begin, end, digest)))
     return presence.record_report(str(node.pk), f"channel {number}", report, is_same_shards=True)
 
 
@@ -80,6 +84,34 @@ class TestCatalogue:
         notice = notice_for(str(a_node(alice, 1, **traits).pk))
         assert notice.code == "layers_differ"
         assert "the site's fake has 8 and 260" in notice.message
+
+    @pytest.mark.parametrize(
+        ("layers", "words"),
+        [
+            ((0, 3), "between layers 2 and 3"),
+            ((5, 8), "between layers 4 and 5"),
+            ((3, 5), "layers 2 and 3 and 4 and 5"),
+        ],
+    )
+    def test_a_part_that_cuts_the_model_where_it_cannot_be_cut_is_said(
+        self, alice: User, layers: tuple[int, int], words: str
+    ) -> None:
+        Model.objects.update(legal_cuts=[2, 4, 6])
+        node = a_node(alice, 1, begin=layers[0], end=layers[1])
+        notice = notice_for(str(node.pk))
+        assert notice.code == "illegal_cut"
+        assert notice.message.startswith("fake cannot be cut ")
+        assert words in notice.message
+        assert "choose --layers that begin and end at " in notice.message
+
+    def test_legal_parts_and_models_that_may_be_cut_anywhere_say_nothing(self, alice: User) -> None:
+        nodes = [a_node(alice, 1, begin=3, end=5)]
+        Model.objects.update(legal_cuts=[2, 4, 6])
+        nodes += [a_node(alice, 2, begin=0, end=4), a_node(alice, 3, begin=4, end=8), a_node(alice, 4)]
+        codes = [notice_for(str(node.pk)).code for node in nodes]
+        assert codes == ["illegal_cut", "", "", ""]
+        Model.objects.update(legal_cuts=None)
+        assert report_again(nodes[0], 1, begin=3, end=5) == Notice()
 
     def test_an_artifact_that_nobody_has_is_no_work(self, django_assert_num_queries: DjangoAssertNumQueries) -> None:
         with django_assert_num_queries(1):

@@ -13,9 +13,12 @@ from meshnet.errors import ArtifactError, MeshnetError
 from node_app.artifacts.model_file import open_model
 from node_app.settings import LayerSpan, SettingsError
 from tests.simulators.fake_model import write_fake_model
+from tests.simulators.gguf_header import HeaderTensor, write_header
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.simulators.gguf_header import Value
 
 LAYERS, WIDTH, VOCAB = 4, 64, 32
 LAYER_BYTES = WIDTH * WIDTH * 4
@@ -137,3 +140,55 @@ def test_a_sparse_file_may_lack_what_is_not_owned_and_nothing_else(tmp_path: Pat
     assert f"blk.3.attn_q.weight (bytes {begin} to {begin + page} of sparse.gguf)" in caught.value.message
     with pytest.raises(ArtifactError, match="missing_range"):
         open_model(sparse, None)
+
+
+def with_shared_indexers(path: Path, architecture: str = "glm-dsa") -> Path:
+    """Six layers, of which 1, 2, 4 and 5 take the selection of the one before them."""
+    figures: dict[str, Value] = {
+        "block_count": 6,
+        "context_length": 2048,
+        "embedding_length": WIDTH,
+        "attention.key_length": WIDTH,
+        "attention.indexer.key_length": 32,
+        "attention.indexer.types": [1, 0, 0, 1, 0, 0],
+    }
+    metadata: dict[str, Value] = {"general.architecture": architecture}
+    metadata |= {f"{architecture}.{key}": value for key, value in figures.items()}
+    tensors = [HeaderTensor(f"blk.{layer}.attn_q.weight", (WIDTH, WIDTH), "f32") for layer in range(6)]
+    path = write_header(path, metadata, tensors)
+    # Holes would be refused.
+    size_bytes = path.stat().st_size
+    with path.open("r+b") as file:
+        data = file.read()
+        file.seek(0)
+        file.write(data.ljust(size_bytes, b"\1"))
+    return path
+
+
+@pytest.mark.parametrize("span", [LayerSpan(0, 3), LayerSpan(3, 6), LayerSpan(0, 6)])
+def test_layers_are_served_that_begin_and_end_where_the_model_may_be_cut(tmp_path: Path, span: LayerSpan) -> None:
+    model = open_model(with_shared_indexers(tmp_path / "m.gguf"), span)
+    assert model.layers == span
+    keys = 1 if len(range(span.layer_begin, span.layer_end)) == 3 else 2
+    assert model.kv_bytes_per_cell == 2 * (WIDTH * (span.layer_end - span.layer_begin) + 32 * keys)
+
+
+@pytest.mark.parametrize(
+    ("span", "words"),
+    [
+        (LayerSpan(0, 2), "layers 1 and 2 are not cut apart"),
+        (LayerSpan(4, 6), "layers 3 and 4 are not cut apart"),
+    ],
+)
+def test_a_cut_that_is_not_legal_is_refused_by_name(tmp_path: Path, span: LayerSpan, words: str) -> None:
+    with pytest.raises(SettingsError, match=words) as caught:
+        open_model(with_shared_indexers(tmp_path / "m.gguf"), span)
+    assert caught.value.code == "illegal_cut"
+    assert caught.value.message.endswith("; the legal cuts beside it are 3")
+
+
+def test_a_model_that_nobody_has_looked_at_is_served_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = with_shared_indexers(tmp_path / "m.gguf", "hy_v4")
+    assert open_model(path, None).is_whole
+    with pytest.raises(SettingsError, match="it is not known where this architecture may be cut"):
+        open_model(path, LayerSpan(0, 3))

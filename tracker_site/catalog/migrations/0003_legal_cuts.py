@@ -1,0 +1,19 @@
+"""Where a model may be cut; models of before may be cut anywhere."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("catalog", "0002_coarsest_codec"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="model",
+            name="legal_cuts",
+            field=models.JSONField(
+                editable=False, help_text="Layers that a stage may begin with, beside the first; null: any.", null=True
+            ),
+        ),
+    ]
