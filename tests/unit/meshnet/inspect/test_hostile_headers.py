@@ -1,0 +1,56 @@
+"""Whatever a header says, `inspect` answers or refuses it by name, in bounded memory and time."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.simulators.gguf_header import write_header
+from tests.simulators.hostile_gguf import fields_of, sound_models
+from tests.unit.meshnet.inspect.hostile_run import judge
+
+ROOT = Path(__file__).resolve().parents[4]
+MUTATIONS = 4000
+SLOWEST_S = 2.0
+
+
+def run(*arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "tests.unit.meshnet.inspect.hostile_run", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    print(json.dumps(found))
+    return found
+
+
+def test_hostile_headers_are_refused_by_name_or_make_sense() -> None:
+    found = run("--count", str(MUTATIONS), "--seed", "4")
+    assert found["untyped"] == 0
+    assert found["mutations"] == found["typed_errors"] + found["accepted"] == MUTATIONS
+    assert found["typed_errors"] > MUTATIONS / 4
+    assert found["accepted"] > MUTATIONS / 50
+    assert len(found["kinds"]) >= 12
+    assert all(count >= 20 for count in found["kinds"].values())
+    assert {
+        "not_gguf", "unsupported_version", "truncated", "limit_exceeded", "bad_metadata", "bad_tensor",
+        "unsupported_tensor_type", "not_first_part",
+    } <= set(found["verdicts"])  # fmt: skip
+    assert found["slowest_s"] < SLOWEST_S
+
+
+def test_without_the_checks_something_goes_wrong() -> None:
+    """The control: the same files, read by a reader that believes them."""
+    found = run("--count", "600", "--seed", "4", "--unchecked")
+    assert found["untyped"] > 0
+
+
+@pytest.mark.parametrize("name", sound_models())
+def test_the_sound_files_are_sound(name: str, tmp_path: Path) -> None:
+    path = write_header(tmp_path / "model.gguf", *sound_models()[name])
+    assert judge(path, []) == "accepted"
+    assert len(fields_of(path.read_bytes())) > 60
