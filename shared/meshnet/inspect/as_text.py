@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 KIB: Final = 1024
 NAME_CHARACTERS: Final = 64
+SHOWN_SPANS: Final = 5
 # What the layer's tensors are, and what it keeps.
 _Layer: TypeAlias = "tuple[Holding, LayerCache]"
 
@@ -82,7 +83,9 @@ def _layer_names(layers: Sequence[int]) -> str:
     steps = {after - before for before, after in pairwise(layers)}
     if len(layers) > 2 and len(steps) == 1 and (step := steps.pop()) > 1:
         return f"{len(layers)} layers {layers[0]}, {layers[1]}, ... {layers[-1]} (every {step}), each"
-    return f"{len(layers)} layers {_spans(layers)}, each"
+    spans = _spans(layers).split(", ")
+    shown = spans if len(spans) <= SHOWN_SPANS else [*spans[: SHOWN_SPANS - 2], "...", spans[-1]]
+    return f"{len(layers)} layers {', '.join(shown)}, each"
 
 
 def _types(report: Report) -> list[str]:
