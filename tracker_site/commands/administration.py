@@ -74,6 +74,7 @@ def _import_model(chosen: argparse.Namespace) -> Outcome:
         "n_layers": model.n_layers,
         "context_length": model.context_length,
         "vocab_size": model.vocab_size,
+        "legal_cuts": model.legal_cuts,
     }
     words = "is offered now" if imported.is_new else "was offered before"
     return Outcome(f"{model.name} {words}: {model.architecture}, {model.n_layers} layers", fields)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from meshnet.artifact.gguf.limits import MAX_ARRAY_ELEMENTS, MAX_HEADER_BYTES, MAX_STRING_BYTES
 from tests.simulators.deepseek_v4_flash import write_deepseek_v4_flash
+from tests.unit.meshnet.artifact.gguf_bytes import ARRAY, MODEL_KEYS, STRING, GgufFile, string
 
 # Beside the interpreter that runs the tests; `make bootstrap` puts it there.
 COMMAND = [str(Path(sys.executable).parent / "meshnet"), "inspect"]
@@ -49,6 +53,30 @@ def test_the_target_is_read_quickly_and_in_little_memory(*, is_cut: bool, tmp_pa
     assert found["layers"] == 43
     assert found["tensor_bytes"] + found["metadata_bytes"] + found["padding_bytes"] == found["file_bytes"]
     assert wall_s <= WALL_S
+    assert resident_bytes <= RESIDENT_BYTES
+
+
+def many_values() -> bytes:
+    """As many strings as are read, as long as the header may be."""
+    count = MAX_ARRAY_ELEMENTS
+    length = MAX_HEADER_BYTES // count - 9
+    values = b"".join(string(str(number).zfill(length)) for number in range(count))
+    return string("tokenizer.ggml.tokens") + struct.pack("<IIQ", ARRAY, STRING, count) + values
+
+
+def wide_values() -> bytes:
+    """Strings of which one character makes Python keep four bytes for each."""
+    text = "\N{GRINNING FACE}" + "a" * (MAX_STRING_BYTES - 4)
+    return b"".join(string(f"k{number}") + struct.pack("<I", STRING) + string(text) for number in range(15))
+
+
+@pytest.mark.parametrize(("keys", "count"), [(many_values, 1), (wide_values, 15)], ids=["many values", "wide values"])
+def test_the_largest_headers_that_are_read_take_no_more(keys: Callable[[], bytes], count: int, tmp_path: Path) -> None:
+    path = GgufFile(keys=[*MODEL_KEYS, keys()], n_keys=len(MODEL_KEYS) + count).write(tmp_path / "model.gguf")
+    printed, wall_s, resident_bytes = run_measured(path, "--json", "--context", "8")
+    found = json.loads(printed)
+    print({"header_bytes": found["metadata_bytes"], "wall_s": round(wall_s, 2), "resident_bytes": resident_bytes})
+    assert found["metadata_bytes"] > 0.85 * MAX_HEADER_BYTES
     assert resident_bytes <= RESIDENT_BYTES
 
 

@@ -14,8 +14,9 @@ MAX_TENSORS: Final = 131_072
 MAX_PARTS: Final = 4_096
 MAX_KEY_BYTES: Final = 65_535
 MAX_STRING_BYTES: Final = 4 * 1024 * 1024
-# Of all arrays of a file together: three times the largest vocabularies, whose tokens, types, scores and merges count.
-MAX_ARRAY_ELEMENTS: Final = 4 * 1024 * 1024
+# Of all arrays of a file together: twice the largest vocabularies, whose tokens, types, scores and merges count. With
+# MAX_HEADER_BYTES it keeps reading below 300 MB, whatever the file says.
+MAX_ARRAY_ELEMENTS: Final = 3 * 1024 * 1024
 # Of all parts together; the largest vocabularies make headers of some 20 MiB.
 MAX_HEADER_BYTES: Final = 64 * 1024 * 1024
 MAX_DIMENSIONS: Final = 4
