@@ -22,6 +22,7 @@ REPORTS = ROOT / "build/reports"
 PREPARATIONS = (
     ["packaging/qt_libraries.py"],
     ["packaging/chromium.py"],
+    ["packaging/torch_extra.py"],
     ["native/tools/build.py", "cpu"],
     ["-m", "tests.simulators.tiny_models"],
 )

@@ -50,16 +50,23 @@ def _reason_not_to_load_qt() -> str | None:
     return f"Qt cannot be loaded ({done.stderr.strip().splitlines()[-1]}): run `make test`, which brings its libraries"
 
 
+# What a marker needs to be imported, and what to say where it cannot be.
+_MODULES = {
+    "llama": ("llama_cpp", "no llama-cpp-python: run `make bootstrap`"),
+    "torch": ("torch", "no PyTorch: run packaging/torch_extra.py"),
+}
+
+
 def _reason_not_to_run(item: pytest.Item) -> str | None:
     if item.get_closest_marker("qt") and (reason := _reason_not_to_load_qt()):
         return reason
     if item.get_closest_marker("native") and not (NATIVE_BIN / "meshnet-worker").exists():
         return "no native build: run `make native`"
-    if item.get_closest_marker("llama"):
-        if importlib.util.find_spec("llama_cpp") is None:
-            return "no llama-cpp-python: run `make bootstrap`"
-        if "LLAMA_CPP_LIB_PATH" not in os.environ:
-            return "no shared libllama: run `make native`"
+    for marker, (module, reason) in _MODULES.items():
+        if item.get_closest_marker(marker) and importlib.util.find_spec(module) is None:
+            return reason
+    if item.get_closest_marker("llama") and "LLAMA_CPP_LIB_PATH" not in os.environ:
+        return "no shared libllama: run `make native`"
     if item.get_closest_marker("browser") and chromium.find() is None:
         return "no Chromium: run `make browser`"
     return None

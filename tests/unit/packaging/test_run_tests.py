@@ -44,5 +44,6 @@ def test_everything_that_tests_need_is_provided_and_a_failure_of_it_is_counted(m
     monkeypatch.setattr(run_tests, "_run", run)
     monkeypatch.setattr(run_tests, "REPORTS", tmp_path)
     assert run_tests.run_everything().failed >= len(run_tests.PREPARATIONS)
-    assert commands[:3] == [["packaging/qt_libraries.py"], ["packaging/chromium.py"], ["native/tools/build.py", "cpu"]]
+    brought = [["packaging/qt_libraries.py"], ["packaging/chromium.py"], ["packaging/torch_extra.py"]]
+    assert commands[:4] == [*brought, ["native/tools/build.py", "cpu"]]
     assert all((run_tests.ROOT / script).is_file() for script, *_ in commands[:3])

@@ -1,0 +1,127 @@
+"""What a decoder's graph needs to know of a model, read from GGUF metadata whose values are untrusted.
+
+Invariant: a model whose graph would differ from the one in `decoder` is refused by name, never computed wrongly.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.errors import ArtifactError, WorkerError
+
+if TYPE_CHECKING:
+    from meshnet.artifact.gguf import GgufHeader
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """How architectures of the dense family differ.
+
+    Attributes:
+        rotates_halves: rope pairs element i with i + half; else i with i + 1, for which llama's files are permuted.
+        has_biases: on Q, K and V.
+        has_head_norms: on each head of Q and K, before rope.
+    """
+
+    rotates_halves: bool
+    has_biases: bool = False
+    has_head_norms: bool = False
+
+
+GRAPHS: Final = {
+    "llama": Graph(rotates_halves=False),
+    "qwen2": Graph(rotates_halves=True, has_biases=True),
+    "qwen3": Graph(rotates_halves=True, has_head_norms=True),
+}
+_DEFAULT_ROPE_BASE: Final = 10_000.0
+_LARGEST_SIZE: Final = 2**20
+# Their presence means a graph that is not this one.
+_FOREIGN_KEYS: Final = ("expert_count", "attention.sliding_window", "attention.scale", "logit_scale", "residual_scale")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Sizes and constants of one model. `head_size` is that of Q, K and V alike; `rope_size` <= `head_size`."""
+
+    architecture: str
+    graph: Graph
+    n_layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    rope_size: int
+    rope_base: float
+    rms_epsilon: float
+    context_length: int
+
+    @classmethod
+    def of(cls, header: GgufHeader) -> ModelFacts:
+        """Read the facts.
+
+        Raises:
+            WorkerError: `unsupported_architecture`: the graph is another.
+            ArtifactError: `bad_metadata`.
+        """
+        architecture = header.architecture
+        if architecture not in GRAPHS:
+            raise unsupported(f"the torch engine has no graph of {architecture}")
+        _refuse_other_graphs(header)
+        width, heads = _size(header, "embedding_length"), _size(header, "attention.head_count")
+        head_size = _size(header, "attention.key_length", width // heads)
+        if _size(header, "attention.value_length", head_size) != head_size:
+            raise unsupported("values of another size than keys")
+        kv_heads, rope_size = (
+            _size(header, "attention.head_count_kv", heads),
+            _size(header, "rope.dimension_count", head_size),
+        )
+        if heads % kv_heads or rope_size % 2 or rope_size > head_size:
+            raise bad_metadata(f"{heads} heads, {kv_heads} of keys, rope over {rope_size} of {head_size}")
+        return cls(
+            architecture=architecture,
+            graph=GRAPHS[architecture],
+            n_layers=header.n_layers,
+            width=width,
+            heads=heads,
+            kv_heads=kv_heads,
+            head_size=head_size,
+            rope_size=rope_size,
+            rope_base=_decimal(header, "rope.freq_base", _DEFAULT_ROPE_BASE),
+            rms_epsilon=_decimal(header, "attention.layer_norm_rms_epsilon"),
+            context_length=header.context_length,
+        )
+
+
+def unsupported(message: str) -> WorkerError:
+    """The error of a model that this engine has no graph for."""
+    return WorkerError("unsupported_architecture", "No such engine", message)
+
+
+def bad_metadata(message: str) -> ArtifactError:
+    """The error of metadata that contradict themselves."""
+    return ArtifactError("bad_metadata", "Unusable model file", message)
+
+
+def _refuse_other_graphs(header: GgufHeader) -> None:
+    for name in _FOREIGN_KEYS:
+        if header.metadata.get(f"{header.architecture}.{name}"):
+            raise unsupported(f"{header.architecture} with {name}")
+    scaling = header.metadata.get(f"{header.architecture}.rope.scaling.type", "none")
+    if scaling != "none":
+        raise unsupported(f"rope scaling of the type {scaling!r}")
+
+
+def _size(header: GgufHeader, name: str, default: int | None = None) -> int:
+    key = f"{header.architecture}.{name}"
+    if default is not None and key not in header.metadata:
+        return default
+    return header.number(key, largest=_LARGEST_SIZE)
+
+
+def _decimal(header: GgufHeader, name: str, default: float | None = None) -> float:
+    value = header.metadata.get(f"{header.architecture}.{name}", default)
+    if not isinstance(value, float) or not math.isfinite(value) or value <= 0:
+        raise bad_metadata(f"{header.architecture}.{name} is no positive number")
+    return value

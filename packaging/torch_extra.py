@@ -1,0 +1,51 @@
+"""PyTorch for the reference engine and its tests: the extra [torch] with the build of PyTorch for CPUs.
+
+    .venv/bin/python packaging/torch_extra.py
+
+Run with the environment's own Python. Nothing but `make test`, `make oracle` and those who want the engine needs it:
+190 MB to fetch and 750 MB on disk, so `make bootstrap` leaves it out. Where pip's own indexes have no build for CPUs,
+it comes from PyTorch's index. Exit status 1 with pip's words where it cannot be had.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VERSION = "2.13.0"
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+_INSTALL_TIMEOUT_S = 1800
+
+
+def commands() -> list[list[str]]:
+    """Return the ways to install it, the first that works being enough."""
+    pip = [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
+    constrained = [*pip, "--constraint", str(ROOT / "packaging/constraints.txt"), f"torch=={VERSION}+cpu"]
+    return [constrained, [*constrained, "--extra-index-url", CPU_INDEX]]
+
+
+def provide() -> bool:
+    """Install PyTorch unless some version of it is there; whether it is there now. Idempotent."""
+    if importlib.util.find_spec("torch") is not None:
+        return True
+    return any(
+        subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=_INSTALL_TIMEOUT_S, check=False).returncode
+        == 0
+        for command in commands()
+    )
+
+
+def main() -> int:
+    """Make it available and say so."""
+    if not provide():
+        print(f"torch: PyTorch {VERSION} for CPUs cannot be had here", file=sys.stderr)
+        return 1
+    print("torch: there")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

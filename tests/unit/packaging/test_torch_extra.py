@@ -1,0 +1,60 @@
+"""Where PyTorch comes from: a build for CPUs, from wherever pip looks first, then from PyTorch's own index."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+import torch_extra
+
+Runs = list[list[str]]
+
+
+@pytest.fixture
+def pip(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runs]:
+    """A pip whose calls end with the given statuses, on a machine without PyTorch."""
+
+    def prepare(*statuses: int) -> Runs:
+        commands: Runs = []
+        left = iter(statuses)
+
+        def run(command: list[str], **_options: object) -> SimpleNamespace:
+            commands.append(command)
+            return SimpleNamespace(returncode=next(left))
+
+        monkeypatch.setattr(subprocess, "run", run)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+        return commands
+
+    return prepare
+
+
+def test_pips_own_indexes_are_enough_where_they_have_it(pip: Callable[..., Runs]) -> None:
+    commands = pip(0)
+    assert torch_extra.provide()
+    (command,) = commands
+    assert f"torch=={torch_extra.VERSION}+cpu" in command
+    assert torch_extra.CPU_INDEX not in command
+
+
+def test_pytorchs_index_is_asked_where_they_do_not(pip: Callable[..., Runs]) -> None:
+    commands = pip(1, 0)
+    assert torch_extra.provide()
+    assert [torch_extra.CPU_INDEX in command for command in commands] == [False, True]
+
+
+def test_a_machine_that_cannot_have_it_says_so(pip: Callable[..., Runs], capsys: pytest.CaptureFixture[str]) -> None:
+    pip(1, 1)
+    assert torch_extra.main() == 1
+    assert torch_extra.VERSION in capsys.readouterr().err
+
+
+def test_nothing_is_fetched_twice(pip: Callable[..., Runs], monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = pip()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: object())
+    assert torch_extra.main() == 0
+    assert not commands
