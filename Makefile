@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model inspect parity bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs tiny-models asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model inspect parity oracle bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs tiny-models asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -79,6 +79,10 @@ test: bootstrap ## build what is missing and run everything; the last line is JS
 
 parity: native model tiny-models ## compare split and unsplit bit for bit, between processes and through the whole stack
 	@LLAMA_CPP_LIB_PATH=$(CURDIR)/build/native/cpu/bin PYTHONPATH=packaging/demo $(VENV) -m tests.parity $(ARGS)
+
+oracle: native model tiny-models ## compare llama.cpp with PyTorch at every seam, within a tolerance; ARGS=--tiny without the demo model
+	@$(VENV) packaging/torch_extra.py
+	@PYTHONPATH=packaging $(VENV) -m tests.oracle $(ARGS)
 
 patches-verify: bootstrap ## rebuild the patched llama.cpp source from the archive and compare digests
 	@$(VENV) native/tools/llama_source.py verify

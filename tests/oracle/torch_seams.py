@@ -1,0 +1,57 @@
+"""The rows that TorchEngine gives at every seam: one shard a layer, so that each is loaded as a range of its own.
+
+The prompt's first half goes in at once and the rest row by row, as a route's frames do, so that the cache is compared
+with the other engine's single step as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from meshnet.artifact.gguf import read_header
+from node_app.torch_engine.engine import TorchEngine
+from node_app.torch_engine.gguf_weights import GgufWeights
+from node_app.torch_engine.model_facts import ModelFacts
+
+Rows = NDArray[np.float32]
+
+
+def load_layers(model: Path, *, rope_base_factor: float = 1.0) -> list[TorchEngine]:
+    """One shard a layer. `rope_base_factor` other than one makes a wrong model of it, for a control."""
+    header = read_header(model)
+    facts = ModelFacts.of(header)
+    facts = replace(facts, rope_base=facts.rope_base * rope_base_factor)
+    return [TorchEngine(GgufWeights(header), facts, layer, layer + 1) for layer in range(facts.n_layers)]
+
+
+def in_a_chain(layers: Sequence[TorchEngine], prompt: Sequence[int], *, skipped: int | None = None) -> list[Rows]:
+    """Rows after each layer from the tokens on, and the logits last. `skipped`: a layer left out, for a control."""
+    hidden = layers[0].embed(prompt)
+    seams = []
+    for number, layer in enumerate(layers):
+        hidden = hidden if number == skipped else _run(layer, hidden)
+        seams.append(_output(layer, hidden))
+    return seams
+
+
+def one_by_one(layers: Sequence[TorchEngine], prompt: Sequence[int], before: Sequence[Rows]) -> list[Rows]:
+    """Rows after each layer from the rows before it: `before[n]` are those after layer n, of another engine."""
+    inputs = [layers[0].embed(prompt), *(torch.tensor(rows) for rows in before[:-1])]
+    return [_output(layer, _run(layer, rows)) for layer, rows in zip(layers, inputs, strict=True)]
+
+
+def _run(layer: TorchEngine, hidden: torch.Tensor) -> torch.Tensor:
+    sequence = layer.open(len(hidden))
+    half = (len(hidden) + 1) // 2
+    steps = [hidden[:half], *hidden[half:].split(1)]
+    return torch.cat([sequence.step_rows(rows) for rows in steps if len(rows)])
+
+
+def _output(layer: TorchEngine, hidden: torch.Tensor) -> Rows:
+    return (layer.logits(hidden) if layer.owns_output else hidden).numpy()
