@@ -5,23 +5,15 @@ Invariant: a step changes its session's sequence and nothing else; what is wrong
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meshnet.failure_codes import FailureCode
 from meshnet.fake import MODULUS, Row, logits_of, pack_rows, unpack_rows
 from meshnet.frame import Frame, Phase, TokenEvent, seam_codec
-from meshnet.sampling import log_probability, sample, top_log_probabilities
+from node_app.stage_worker.drawing import draw
+from node_app.stage_worker.session import StageSession
+from node_app.stage_worker.shard import Outcome
 from tests.simulators.faults import Faults
-from tests.simulators.stage_session import StageSession
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Rows for the next stage, or a drawn token on the tail (None where no logits were wanted), or a failure."""
-
-    rows: tuple[Row, ...] = ()
-    drawn: TokenEvent | None = None
-    failure: FailureCode | None = None
 
 
 def run_step(session: StageSession, frame: Frame, faults: Faults) -> Outcome:
@@ -40,14 +32,9 @@ def run_step(session: StageSession, frame: Frame, faults: Faults) -> Outcome:
             return Outcome(failure=FailureCode.NOT_FINITE)
         rows = session.sequence.step_rows(taken)
     if not session.terms.is_tail:
-        return Outcome(rows=tuple(_garbled(row) if faults.garble_rows else row for row in rows))
+        return Outcome(rows=pack_rows([_garbled(row) if faults.garble_rows else row for row in rows]))
     wants_logits = frame.phase is not Phase.PREFILL or frame.prompt_end
-    return Outcome(drawn=_draw(session, rows[-1], frame.position + frame.rows) if wants_logits else None)
-
-
-def hidden_bytes(outcome: Outcome) -> bytes:
-    """The rows as they cross a seam."""
-    return pack_rows(outcome.rows)
+    return Outcome(drawn=draw(session, logits_of(rows[-1]), frame.position + frame.rows) if wants_logits else None)
 
 
 def reaches(position: int, frame: Frame) -> bool:
@@ -60,20 +47,6 @@ def spoiled(event: TokenEvent, faults: Faults) -> TokenEvent | None:
     if event.index == faults.skip_token_at_index:
         return None
     return replace(event, token_id=2**31 - 1) if event.index == faults.bad_token_at_index else event
-
-
-def _draw(session: StageSession, row: Row, position: int) -> TokenEvent:
-    terms = session.terms.sampling
-    logits = logits_of(row)
-    token_id = sample(logits, terms, session.counts, position)
-    return TokenEvent(
-        index=0,
-        token_id=token_id,
-        position=position,
-        choice=terms.choice,
-        logprob=log_probability(logits, token_id) if terms.logprobs else None,
-        top_logprobs=top_log_probabilities(logits, terms.top_logprobs) if terms.logprobs else (),
-    )
 
 
 def _garbled(row: Row) -> Row:

@@ -11,16 +11,17 @@ import os
 import time
 
 from meshnet.frame import Frame
+from node_app.stage_worker.machine import Step
 from tests.simulators.engine_step import reaches, run_step
-from tests.simulators.stage_machine import StageMachine, Step
-from tests.simulators.worker_state import WorkerState
+from tests.simulators.stage_machine import SimulatedMachine
+from tests.simulators.worker_state import SimulatedState
 
 CRASH_STATUS = 70
 # How often deadlines are looked at while a step takes its time.
 _TICK_S = 0.02
 
 
-async def run_engine(state: WorkerState) -> None:
+async def run_engine(state: SimulatedState) -> None:
     """Run steps until cancelled."""
     while True:
         state.work.clear()
@@ -34,7 +35,7 @@ async def run_engine(state: WorkerState) -> None:
             await _wait_for_work(state, deadline_s)
 
 
-async def _run_step(state: WorkerState, machine: StageMachine | None, step: Step) -> None:
+async def _run_step(state: SimulatedState, machine: SimulatedMachine | None, step: Step) -> None:
     if machine is None or machine is not state.machine:
         return
     began_s = state.begin_step()
@@ -48,7 +49,7 @@ async def _run_step(state: WorkerState, machine: StageMachine | None, step: Step
     await asyncio.sleep(0)
 
 
-def _step_seconds(state: WorkerState, machine: StageMachine, frame: Frame) -> float:
+def _step_seconds(state: SimulatedState, machine: SimulatedMachine, frame: Frame) -> float:
     if reaches(state.faults.stall_at_position, frame):
         return float("inf")
     load = machine.load
@@ -57,7 +58,7 @@ def _step_seconds(state: WorkerState, machine: StageMachine, frame: Frame) -> fl
     return step_us / 1_000_000 + state.faults.step_delay_ms / 1000
 
 
-async def _take_time(state: WorkerState, machine: StageMachine, ends_at_s: float) -> None:
+async def _take_time(state: SimulatedState, machine: SimulatedMachine, ends_at_s: float) -> None:
     """Let the engine's computing time pass while deadlines go on."""
     while (left_s := ends_at_s - time.monotonic()) > 0:
         machine.tick(time.monotonic())
@@ -65,7 +66,7 @@ async def _take_time(state: WorkerState, machine: StageMachine, ends_at_s: float
         await asyncio.sleep(min(left_s, _TICK_S))
 
 
-async def _wait_for_work(state: WorkerState, deadline_s: float | None) -> None:
+async def _wait_for_work(state: SimulatedState, deadline_s: float | None) -> None:
     timeout_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
     # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the event.
     with contextlib.suppress(TimeoutError):

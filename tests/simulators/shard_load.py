@@ -5,21 +5,18 @@ The contract's digest is computed as the native worker computes it, so that both
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from meshnet.artifact.gguf import read_header
-from meshnet.constants import GRAPH_SEMANTICS_VERSION
 from meshnet.errors import WorkerError
-from meshnet.fake import DEFAULT_WIDTH, VOCAB_SIZE, FakeShard
-from meshnet.frame import Codec
-from meshnet.v1 import frame_pb2, session_pb2, worker_pb2
+from meshnet.fake import DEFAULT_WIDTH, VOCAB_SIZE, FakeSequence, FakeShard
+from meshnet.v1 import session_pb2, worker_pb2
+from node_app.stage_worker.contract import hidden_rows, spoken_codecs, with_digest
+from node_app.stage_worker.shard import DEFAULT_SESSIONS, DEFAULT_UBATCH_ROWS
 
 DEFAULT_LAYERS = 4
 DEFAULT_CONTEXT_LENGTH = 2048
-DEFAULT_SESSIONS = 8
-DEFAULT_UBATCH_ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +37,29 @@ class ShardLoad:
     max_sessions: int
     max_step_rows: int
     contract: session_pb2.BoundaryContract
+
+    @property
+    def width(self) -> int:
+        return self.shard.width
+
+    @property
+    def owns_input(self) -> bool:
+        return self.shard.owns_input
+
+    @property
+    def owns_output(self) -> bool:
+        return self.shard.owns_output
+
+    @property
+    def weights_bytes(self) -> int:
+        return 4 * self.shard.width * self.shard.width
+
+    @property
+    def kv_bytes(self) -> int:
+        return 4 * self.shard.width * self.kv_cells
+
+    def open_sequence(self, kv_cells: int) -> FakeSequence:
+        return FakeSequence(self.shard)
 
 
 def plan_load(request: worker_pb2.LoadRequest) -> ShardLoad:
@@ -85,35 +105,16 @@ def _model_shape(request: worker_pb2.LoadRequest) -> tuple[int, int]:
 def _contract(
     shard: FakeShard, artifact_digest: bytes, context_length: int, ubatch: int
 ) -> session_pb2.BoundaryContract:
-    hidden = session_pb2.TensorSpec(name="hidden", dtype=frame_pb2.DTYPE_F32, elements_per_row=shard.width)
-    return session_pb2.BoundaryContract(
+    contract = session_pb2.BoundaryContract(
         layers=session_pb2.LayerRange(layer_begin=shard.layer_begin, layer_end=shard.layer_end),
         n_layers=shard.n_layers,
         architecture="fake",
-        inputs=[] if shard.owns_input else [hidden],
-        outputs=[] if shard.owns_output else [hidden],
+        inputs=[] if shard.owns_input else [hidden_rows(shard.width)],
+        outputs=[] if shard.owns_output else [hidden_rows(shard.width)],
         needs_token_ids=shard.owns_input,
         vocab_size=VOCAB_SIZE,
         context_length=context_length,
-        contract_digest=_contract_digest(shard, artifact_digest, context_length),
         exact_class=session_pb2.ExactClass(backend="fake", ubatch=ubatch),
-        codecs=[] if shard.owns_input and shard.owns_output else _codec_names(shard.width),
+        codecs=[] if shard.owns_input and shard.owns_output else spoken_codecs(shard.width),
     )
-
-
-def _codec_names(width: int) -> list[str]:
-    return [frame_pb2.Codec.Name(codec) for codec in (Codec.BF16, Codec.Q8_0) if codec.can_pack(width)]
-
-
-def _contract_digest(shard: FakeShard, artifact_digest: bytes, context_length: int) -> bytes:
-    parts = {
-        "artifact": artifact_digest.hex(),
-        "graph": GRAPH_SEMANTICS_VERSION,
-        "architecture": "fake",
-        "n_layers": shard.n_layers,
-        "context_length": context_length,
-        "vocab_size": VOCAB_SIZE,
-        "details": f"width={shard.width}",
-    }
-    text = "meshnet contract v1" + "".join(f"\0{name}={value}" for name, value in parts.items())
-    return hashlib.sha256(text.encode()).digest()
+    return with_digest(contract, artifact_digest, f"width={shard.width}")

@@ -32,11 +32,12 @@ from meshnet.member import RelayMember
 from meshnet.member_events import Binding, BindRefused, Bound, MemberState, PacketsReceived, Ready
 from meshnet.packets import Packet, PacketKind
 from meshnet.v1 import control_pb2, frame_pb2, session_pb2, worker_pb2
+from node_app.stage_worker.machine import Message
 from tests.simulators.engine_task import run_engine
 from tests.simulators.faults import Faults
 from tests.simulators.shard_load import plan_load
-from tests.simulators.stage_machine import Message, StageMachine
-from tests.simulators.worker_state import WorkerState
+from tests.simulators.stage_machine import SimulatedMachine
+from tests.simulators.worker_state import SimulatedState
 from tracker_site.nodes.control import StageNews
 from tracker_site.routes.offers import CarrierPolicy, Offer
 
@@ -69,7 +70,7 @@ class Node:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.signing_key = SigningKey.generate()
-        self.state = WorkerState(shape.faults)
+        self.state = SimulatedState(shape.faults)
         load = plan_load(
             worker_pb2.LoadRequest(
                 engine=worker_pb2.ENGINE_KIND_FAKE,
@@ -80,7 +81,7 @@ class Node:
                 context_length=shape.context_length,
             )
         )
-        self.machine = self.state.machine = StageMachine(load, shape.faults)
+        self.machine = self.state.machine = SimulatedMachine(load, shape.faults)
         self.member = RelayMember(self.signing_key)
         self.connection: ClientConnection | None = None
         self.opened: list[SessionKey] = []

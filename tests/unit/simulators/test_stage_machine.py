@@ -16,41 +16,41 @@ from tests.simulators.fake_shards import KEY, N_LAYERS, load_request, terms
 from tests.simulators.faults import Faults
 from tests.simulators.route_terms import spec_for
 from tests.simulators.shard_load import plan_load
-from tests.simulators.stage_machine import StageMachine
+from tests.simulators.stage_machine import SimulatedMachine
 
 PROMPT = terms().prompt
 CHUNK = Frame(KEY.session, KEY.epoch, GATEWAY_STAGE, 0, 0, Phase.PREFILL, 0, 12, prompt_end=True, token_ids=PROMPT)
 STEP_S = 1.0
 
 
-def opened(stage: int, n_stages: int, *, grace_ms: int = 500, idle_ms: int = 60_000) -> StageMachine:
+def opened(stage: int, n_stages: int, *, grace_ms: int = 500, idle_ms: int = 60_000) -> SimulatedMachine:
     """One stage of a route, with its session open since 0."""
     per_stage = N_LAYERS // n_stages
     bounds = [*range(0, per_stage * n_stages, per_stage), N_LAYERS]
     loads = [plan_load(load_request(begin, end)) for begin, end in pairwise(bounds)]
     given = terms(step_deadline_ms=int(STEP_S * 1000), gateway_grace_ms=grace_ms, idle_ms=idle_ms)
-    machine = StageMachine(loads[stage], Faults())
+    machine = SimulatedMachine(loads[stage], Faults())
     machine.open(spec_for(given, stage, [load.contract for load in loads]), 0.0)
     return machine
 
 
-def run(machine: StageMachine, now_s: float) -> None:
+def run(machine: SimulatedMachine, now_s: float) -> None:
     for step in machine.take_steps(now_s):
         machine.commit(step, run_step(step.session, step.waiting.frame, Faults()), now_s)
 
 
-def acknowledge(machine: StageMachine, seq: int, now_s: float) -> None:
+def acknowledge(machine: SimulatedMachine, seq: int, now_s: float) -> None:
     message = EdgeMessage.on(Address(KEY, Edge(0, 1)), Ack(seq))
     machine.receive_edge(write_edge_message(message), now_s)
 
 
-def taken(machine: StageMachine, kind: type[StageFailure | SessionGone]) -> list[EdgeMessage]:
+def taken(machine: SimulatedMachine, kind: type[StageFailure | SessionGone]) -> list[EdgeMessage]:
     """What was sent of one kind since the last call; the rest is dropped."""
     sent = machine.take_outgoing()
     return [message for message in sent if isinstance(message, EdgeMessage) and isinstance(message.body, kind)]
 
 
-def head_without_a_token(n_stages: int, grace_ms: int) -> StageMachine:
+def head_without_a_token(n_stages: int, grace_ms: int) -> SimulatedMachine:
     """A head whose prompt the next stage has acknowledged at 0."""
     machine = opened(0, n_stages, grace_ms=grace_ms)
     machine.receive_frame(write_frame(CHUNK), 0.0)

@@ -1,4 +1,4 @@
-"""One simulated stage's part in one Route Session: its edges, the rows that wait, and on the tail its generation.
+"""One stage's part in one Route Session: its edges, the rows that wait, and on the tail its generation.
 
 Invariant: frames are checked against the contract, the route and the stage's length before they wait for the engine.
 """
@@ -6,19 +6,22 @@ Invariant: frames are checked against the contract, the route and the stage's le
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.failure_codes import FailureCode
-from meshnet.fake import FakeSequence
 from meshnet.frame import DType, Frame, MessageError, Phase, TokenEvent
 from meshnet.frame.seam_codec import unpack_rows
-from meshnet.ids import Edge
 from meshnet.session import ReceivingEdge, SendingEdge
 from meshnet.token_window import TokenSender
-from tests.simulators.shard_load import ShardLoad
-from tests.simulators.stage_terms import StageTerms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meshnet.ids import Edge
+    from node_app.stage_worker.shard import LoadedShard
+    from node_app.stage_worker.terms import StageTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +49,9 @@ GONE_GRACE_S = 0.25
 class StageSession:
     """Not thread-safe; owned by a `StageMachine`."""
 
-    def __init__(self, terms: StageTerms, load: ShardLoad, now_s: float) -> None:
+    def __init__(self, terms: StageTerms, load: LoadedShard, now_s: float) -> None:
         self.terms = terms
-        self.sequence = FakeSequence(load.shard)
+        self.sequence = load.open_sequence(terms.kv_cells)
         self.waiting: deque[Waiting] = deque()
         self.in_step_since_s: float | None = None
         self.is_open = True
@@ -150,13 +153,15 @@ class StageSession:
         """Drop everything. Idempotent."""
         self.is_open = False
         self.waiting.clear()
-        for edge in (*self.receiving.values(), *self.sending.values()):
-            edge.close()
+        for receiving in self.receiving.values():
+            receiving.close()
+        for sending in self.sending.values():
+            sending.close()
 
     def _output_bytes(self, frame: Frame) -> int:
         if self.terms.is_tail:
             return 0
-        return self.terms.codecs[self.terms.downstream].packed_bytes(frame.rows * self._load.shard.width)
+        return self.terms.codecs[self.terms.downstream].packed_bytes(frame.rows * self._load.width)
 
     def _check_route(self, frame: Frame) -> None:
         terms = self.terms
@@ -186,7 +191,7 @@ class StageSession:
         load = self._load
         fits = frame.rows <= load.max_step_rows
         self._require(fits, FailureCode.WRONG_SHAPE, "more rows than a step takes", frame)
-        if load.shard.owns_input:
+        if load.owns_input:
             self._require(not frame.tensors, FailureCode.WRONG_SHAPE, "tensors where ids alone are taken", frame)
             self._require(bool(frame.token_ids), FailureCode.MISSING_TOKEN_IDS, "the head needs token ids", frame)
         else:
@@ -203,11 +208,11 @@ class StageSession:
         tensor = frame.tensors[0]
         agreed = tensor.dtype is DType.F32 and tensor.codec is self.terms.codecs[self.terms.upstream]
         self._require(agreed, FailureCode.WRONG_DTYPE, "not the contract's type and the seam's codec", frame)
-        self._require(tensor.shape[1] == self._load.shard.width, FailureCode.WRONG_SHAPE, "another width", frame)
+        self._require(tensor.shape[1] == self._load.width, FailureCode.WRONG_SHAPE, "another width", frame)
         try:
             unpack_rows(tensor.codec, tensor.data)
         except MessageError as error:
-            raise MessageError(error.code, error.message, frame.address) from error
+            raise MessageError(FailureCode(error.code), error.message, frame.address) from error
 
     def _check_position(self, frame: Frame) -> None:
         began = self.tokens is not None and self.tokens.next_index > len(self.terms.committed)

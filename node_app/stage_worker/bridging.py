@@ -1,4 +1,4 @@
-"""The bridge of a simulated worker: messages between the agent's stream and the machine.
+"""The bridge of a worker: messages between the agent's stream and the machine.
 
 Invariants: one bridge at a time, a new one ends the one before; a sender that breaks the rules ends its bridge, never
 the worker.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from meshnet.failure_codes import FailureCode
 from meshnet.frame import Frame, MessageError, write_edge_message, write_frame
 from meshnet.v1 import worker_pb2
-from tests.simulators.stage_machine import Message
-from tests.simulators.worker_state import WorkerState
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from node_app.stage_worker.machine import Message
+    from node_app.stage_worker.state import WorkerState
 
 # Below gRPC's default limit of 4 MiB, so that any client can read a batch.
 BATCH_MAX_BYTES = 2 * 1024 * 1024

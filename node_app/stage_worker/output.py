@@ -1,4 +1,4 @@
-"""What a simulated stage sends after a step: rows to the next stage, tokens to the head and to the Gateway.
+"""What a stage sends after a step: rows to the next stage, tokens to the head and to the Gateway.
 
 Invariants: rows and ring frames leave before acknowledgements and events, since the next stage waits for them; a token
 goes to the head only within the token window and the ring's credit.
@@ -7,6 +7,7 @@ goes to the head only within the token window and the ring's credit.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.frame import (
@@ -23,29 +24,30 @@ from meshnet.frame import (
 )
 from meshnet.frame.seam_codec import pack_rows
 from meshnet.ids import Edge
-from tests.simulators.engine_step import Outcome, hidden_bytes, spoiled
-from tests.simulators.faults import Faults
-from tests.simulators.stage_session import StageSession, Waiting
+
+if TYPE_CHECKING:
+    from node_app.stage_worker.session import StageSession, Waiting
+    from node_app.stage_worker.shard import Outcome
 
 Message = Frame | EdgeMessage
 MICROSECONDS_PER_S = 1_000_000
+_F32_BYTES = 4
 
 
 class StageOutput:
     """Appends to the machine's outgoing messages."""
 
-    def __init__(self, outgoing: list[Message], faults: Faults) -> None:
+    def __init__(self, outgoing: list[Message]) -> None:
         self._outgoing = outgoing
-        self._faults = faults
 
     def send_rows(
         self, session: StageSession, waiting: Waiting, outcome: Outcome, taken_at_s: float, now_s: float
     ) -> None:
         """Forward a step's rows, in parts where they are many."""
         taken, terms = waiting.frame, session.terms
-        width = len(outcome.rows[0])
+        width = len(outcome.rows) // (_F32_BYTES * taken.rows)
         codec = terms.codecs[terms.downstream]
-        data = pack_rows(codec, hidden_bytes(outcome))
+        data = pack_rows(codec, outcome.rows)
         wants_logits = taken.prompt_end or taken.phase is not Phase.PREFILL
         frame = replace(
             taken,
@@ -79,7 +81,7 @@ class StageOutput:
             done = waiting.frame.position + waiting.frame.rows
             self._tell_gateway(session, PrefillProgress(done, residence))
         if event is not None:
-            self._tell_gateway(session, spoiled(event, self._faults))
+            self._tell_gateway(session, self.told(event))
 
     def release_token(self, session: StageSession, now_s: float) -> None:
         """Send the held token to the head where window and credit allow it."""
@@ -112,7 +114,11 @@ class StageOutput:
     def resend_tokens(self, session: StageSession) -> None:
         """Send what the Gateway has not acknowledged again."""
         for event in () if session.tokens is None else session.tokens.unacknowledged:
-            self._tell_gateway(session, spoiled(event, self._faults))
+            self._tell_gateway(session, self.told(event))
+
+    def told(self, event: TokenEvent) -> TokenEvent | None:
+        """The event as the Gateway is told of it."""
+        return event
 
     def _tell_gateway(self, session: StageSession, body: EdgeBody | None) -> None:
         if body is not None:

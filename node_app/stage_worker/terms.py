@@ -1,8 +1,9 @@
-"""The terms of a session on one simulated stage: a SessionSpec, checked and with its defaults filled in."""
+"""The terms of a session on one stage: a SessionSpec, checked and with its defaults filled in."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from meshnet.constants import GATEWAY_STAGE, MAX_STAGES, SESSION_ID_BYTES, TOKEN_ACK_WINDOW
 from meshnet.failure_codes import FailureCode
@@ -12,7 +13,9 @@ from meshnet.sampling import SamplingTerms
 from meshnet.session import Window
 from meshnet.token_window import GenerationTerms
 from meshnet.v1 import session_pb2
-from tests.simulators.shard_load import ShardLoad
+
+if TYPE_CHECKING:
+    from node_app.stage_worker.shard import LoadedShard
 
 DEFAULT_IDLE_MS = 60_000
 DEFAULT_STEP_DEADLINE_MS = 30_000
@@ -39,29 +42,35 @@ class StageTerms:
 
     @property
     def is_head(self) -> bool:
+        """Whether this is the first stage."""
         return self.stage == 0
 
     @property
     def is_tail(self) -> bool:
+        """Whether this is the last stage."""
         return self.stage == self.n_stages - 1
 
     @property
     def upstream(self) -> Edge:
+        """The edge that prompt rows come on."""
         return Edge(GATEWAY_STAGE if self.is_head else self.stage - 1, self.stage)
 
     @property
     def downstream(self) -> Edge:
+        """The edge that rows, or on the tail token events, leave on."""
         return Edge(self.stage, GATEWAY_STAGE if self.is_tail else self.stage + 1)
 
     @property
     def ring(self) -> Edge:
+        """The edge from the tail back to the head."""
         return Edge(self.n_stages - 1, 0)
 
     def address(self, edge: Edge) -> Address:
+        """Where a message on one of the edges belongs."""
         return Address(self.key, edge)
 
 
-def parse_terms(spec: session_pb2.SessionSpec, load: ShardLoad) -> StageTerms:
+def parse_terms(spec: session_pb2.SessionSpec, load: LoadedShard) -> StageTerms:
     """Check a spec against what is loaded.
 
     Raises:
@@ -107,16 +116,16 @@ def _check_identity(spec: session_pb2.SessionSpec) -> None:
     _require(placed, FailureCode.MALFORMED, "a stage out of range")
 
 
-def _check_contract(spec: session_pb2.SessionSpec, load: ShardLoad) -> None:
+def _check_contract(spec: session_pb2.SessionSpec, load: LoadedShard) -> None:
     mismatch = FailureCode.CONTRACT_MISMATCH
     _require(spec.contract_digest == load.contract.contract_digest, mismatch, "another contract digest")
     _require(spec.layers == load.contract.layers, mismatch, "other layers are loaded")
     is_head, is_tail = spec.stage == 0, spec.stage == spec.n_stages - 1
-    at_place = is_head == load.shard.owns_input and is_tail == load.shard.owns_output
+    at_place = is_head == load.owns_input and is_tail == load.owns_output
     _require(at_place, mismatch, "the shard's place is another than the stage's")
 
 
-def _check_tokens(spec: session_pb2.SessionSpec, load: ShardLoad) -> None:
+def _check_tokens(spec: session_pb2.SessionSpec, load: LoadedShard) -> None:
     _require(spec.prompt_tokens >= 1 and spec.max_tokens >= 1, FailureCode.MALFORMED, "nothing to generate")
     _require(len(spec.committed) < spec.max_tokens, FailureCode.MALFORMED, "nothing is left to generate")
     known = all(token < load.contract.vocab_size for token in [*spec.end_tokens, *spec.committed])
@@ -126,7 +135,7 @@ def _check_tokens(spec: session_pb2.SessionSpec, load: ShardLoad) -> None:
 def _check_edges(spec: session_pb2.SessionSpec, terms: StageTerms) -> None:
     carriers = {session_pb2.EdgeSpec.CARRIER_RELAY, session_pb2.EdgeSpec.CARRIER_LOCAL}
     spoken = all(edge.carrier in carriers for edge in spec.edges)
-    _require(spoken, FailureCode.MALFORMED, "the simulator speaks through its bridge only")
+    _require(spoken, FailureCode.MALFORMED, "this worker speaks through its bridge only")
     needed = {terms.upstream, terms.downstream}
     if terms.n_stages > 1 and (terms.is_head or terms.is_tail):
         needed.add(terms.ring)
@@ -135,7 +144,7 @@ def _check_edges(spec: session_pb2.SessionSpec, terms: StageTerms) -> None:
     _require(all(window.frames >= 1 for window in with_frames), FailureCode.MALFORMED, "a window without room")
 
 
-def _codec(edge: session_pb2.EdgeSpec, spec: session_pb2.SessionSpec, load: ShardLoad) -> Codec:
+def _codec(edge: session_pb2.EdgeSpec, spec: session_pb2.SessionSpec, load: LoadedShard) -> Codec:
     if edge.codec in {0, Codec.RAW}:
         return Codec.RAW
     is_seam = GATEWAY_STAGE not in {edge.from_stage, edge.to_stage} and edge.from_stage < edge.to_stage

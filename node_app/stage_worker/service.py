@@ -1,70 +1,65 @@
-"""The gRPC service of a simulated worker.
+"""The gRPC service of a worker in Python.
 
 Invariants: methods carry the names of `worker.proto`; a refusal of a session is an answer, every other error a gRPC
 status whose details read "code: message", as the native worker's do.
 """
 
-# ruff: noqa: N802 - the method names are gRPC's
+# ruff: noqa: D102, N802 - the methods are gRPC's, and worker.proto says what they do
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import time
-from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
 import grpc.aio
 
-from meshnet import __version__
-from meshnet.constants import GRAPH_SEMANTICS_VERSION, WIRE_VERSION, WIRE_VERSION_MIN
 from meshnet.errors import MeshnetError
 from meshnet.failure_codes import FailureCode
 from meshnet.frame import MessageError
 from meshnet.ids import SessionKey
 from meshnet.v1 import worker_pb2, worker_pb2_grpc
-from tests.simulators.bridging import Bridging
-from tests.simulators.probe import run_probe
-from tests.simulators.shard_load import plan_load
-from tests.simulators.stage_machine import StageMachine
-from tests.simulators.worker_state import WorkerState
+from node_app.stage_worker.bridging import Bridging
 
-Context = grpc.aio.ServicerContext
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from node_app.stage_worker.program import WorkerProgram
+    from node_app.stage_worker.state import WorkerState
+
+    Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
+
 SMALLEST_INTERVAL_MS = 100
 
 
 class WorkerService(worker_pb2_grpc.WorkerServicer):
     """One event loop; the engine task runs beside it."""
 
-    def __init__(self, state: WorkerState, *, allow_probe: bool = False) -> None:
+    def __init__(self, state: WorkerState, program: WorkerProgram, *, allow_probe: bool = False) -> None:
         self._state = state
+        self._program = program
         self._allow_probe = allow_probe
         self._bridging = Bridging(state)
 
     async def Describe(self, request: worker_pb2.DescribeRequest, context: Context) -> worker_pb2.DescribeReply:
-        version = {
-            "worker": f"simulator {__version__}",
-            "wire": {"min": WIRE_VERSION_MIN, "max": WIRE_VERSION},
-            "contract": {"graph_semantics": GRAPH_SEMANTICS_VERSION},
-            "exact_class": {"backend": "fake"},
-        }
-        return worker_pb2.DescribeReply(version_json=json.dumps(version), devices_json='{"devices": []}')
+        return worker_pb2.DescribeReply(version_json=self._program.version_json, devices_json='{"devices": []}')
 
     async def Load(self, request: worker_pb2.LoadRequest, context: Context) -> AsyncIterator[worker_pb2.LoadProgress]:
         yield worker_pb2.LoadProgress(state=worker_pb2.LoadProgress.STATE_LOADING)
         try:
-            load = plan_load(request)
+            machine = await self._program.load(request)
         except MeshnetError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
-        self._state.machine = StageMachine(load, self._state.faults)
+        self._state.machine = machine
         self._state.stir()
         yield worker_pb2.LoadProgress(
             state=worker_pb2.LoadProgress.STATE_READY,
             fraction=1.0,
-            contract=load.contract,
-            weights_bytes=4 * load.shard.width * load.shard.width,
-            kv_bytes=4 * load.shard.width * load.kv_cells,
+            contract=machine.load.contract,
+            weights_bytes=machine.load.weights_bytes,
+            kv_bytes=machine.load.kv_bytes,
         )
 
     async def Unload(self, request: worker_pb2.UnloadRequest, context: Context) -> worker_pb2.UnloadReply:
@@ -114,9 +109,8 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         if (request.tensors or request.want_outputs) and not self._allow_probe:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, "invalid_argument: started without --allow-probe")
         self._state.begin_step()
-        await asyncio.sleep(self._state.faults.step_delay_ms / 1000)
         try:
-            outputs = run_probe(machine.load, request)
+            outputs = await self._program.probe(machine, request)
         except MeshnetError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         finally:

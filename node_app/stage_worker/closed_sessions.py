@@ -5,8 +5,12 @@ Source: docs/wire.md, Frames (closed pairs are remembered for 60 s).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from meshnet.constants import CLOSED_MEMORY_S
-from meshnet.ids import SessionKey
+
+if TYPE_CHECKING:
+    from meshnet.ids import SessionKey
 
 
 class ClosedSessions:

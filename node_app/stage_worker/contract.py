@@ -1,0 +1,40 @@
+"""The parts of a contract that are the same for every engine.
+
+Source: docs/wire.md, What must match; the native worker computes the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from meshnet.constants import GRAPH_SEMANTICS_VERSION
+from meshnet.frame import Codec
+from meshnet.v1 import frame_pb2, session_pb2
+
+
+def with_digest(
+    contract: session_pb2.BoundaryContract, artifact_digest: bytes, details: str
+) -> session_pb2.BoundaryContract:
+    """Fill in the digest of a contract whose other fields stand; `details` are the engine's. Returns the contract."""
+    parts = {
+        "artifact": artifact_digest.hex(),
+        "graph": GRAPH_SEMANTICS_VERSION,
+        "architecture": contract.architecture,
+        "n_layers": contract.n_layers,
+        "context_length": contract.context_length,
+        "vocab_size": contract.vocab_size,
+        "details": details,
+    }
+    text = "meshnet contract v1" + "".join(f"\0{name}={value}" for name, value in parts.items())
+    contract.contract_digest = hashlib.sha256(text.encode()).digest()
+    return contract
+
+
+def hidden_rows(width: int) -> session_pb2.TensorSpec:
+    """The one tensor of a seam: rows of `width` f32."""
+    return session_pb2.TensorSpec(name="hidden", dtype=frame_pb2.DTYPE_F32, elements_per_row=width)
+
+
+def spoken_codecs(width: int) -> list[str]:
+    """How rows of this width can be packed beside raw."""
+    return [frame_pb2.Codec.Name(codec) for codec in (Codec.BF16, Codec.Q8_0) if codec.can_pack(width)]

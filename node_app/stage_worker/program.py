@@ -1,0 +1,31 @@
+"""What one kind of worker does its own way: what it says of itself, how it loads and probes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from meshnet.v1 import frame_pb2, worker_pb2
+    from node_app.stage_worker.machine import StageMachine
+
+
+class WorkerProgram(Protocol):
+    """One event loop."""
+
+    @property
+    def version_json(self) -> str:
+        """What `Describe` says of it."""
+
+    async def load(self, request: worker_pb2.LoadRequest) -> StageMachine:
+        """Load a shard.
+
+        Raises:
+            MeshnetError: it cannot be loaded.
+        """
+
+    async def probe(self, machine: StageMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
+        """Run rows through a sequence of their own; the output rows.
+
+        Raises:
+            MeshnetError: the rows do not fit.
+        """

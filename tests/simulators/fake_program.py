@@ -1,0 +1,38 @@
+"""A worker with the FakeEngine alone, which may be slow on request."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from meshnet import __version__
+from meshnet.constants import GRAPH_SEMANTICS_VERSION, WIRE_VERSION, WIRE_VERSION_MIN
+from meshnet.v1 import frame_pb2, worker_pb2
+from tests.simulators.faults import Faults
+from tests.simulators.probe import run_probe
+from tests.simulators.shard_load import plan_load
+from tests.simulators.stage_machine import SimulatedMachine
+
+
+class FakeProgram:
+    """One event loop."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+
+    @property
+    def version_json(self) -> str:
+        version = {
+            "worker": f"simulator {__version__}",
+            "wire": {"min": WIRE_VERSION_MIN, "max": WIRE_VERSION},
+            "contract": {"graph_semantics": GRAPH_SEMANTICS_VERSION},
+            "exact_class": {"backend": "fake"},
+        }
+        return json.dumps(version)
+
+    async def load(self, request: worker_pb2.LoadRequest) -> SimulatedMachine:
+        return SimulatedMachine(plan_load(request), self._faults)
+
+    async def probe(self, machine: SimulatedMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
+        await asyncio.sleep(self._faults.step_delay_ms / 1000)
+        return run_probe(machine.load, request)
