@@ -7,7 +7,7 @@ range holds and nobody asked for is an error, since a graph that ignores a tenso
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import gguf
 import numpy as np
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meshnet.artifact.gguf import GgufHeader, GgufTensor
+
+_OF_THE_MODEL: Final = {"token_embd.weight", "output_norm.weight", "output.weight", "rope_freqs.weight"}
 
 
 class GgufWeights:
@@ -58,15 +60,16 @@ class GgufWeights:
         return torch.from_numpy(_dequantised(_read(path, tensor), tensor).reshape(shape))
 
     def refuse_untaken(self, layer_begin: int, layer_end: int) -> None:
-        """Refuse tensors of these layers that were not taken.
+        """Refuse tensors of these layers that were not taken, and such of the whole model as no graph here uses.
 
         Raises:
             WorkerError: `unsupported_architecture`.
         """
         for name in self._places.keys() - self._taken:
             layer = layer_of(name)
-            if layer is not None and layer_begin <= layer < layer_end:
-                raise unsupported(f"a layer with the tensor {name}")
+            is_used_elsewhere = name in _OF_THE_MODEL if layer is None else not layer_begin <= layer < layer_end
+            if not is_used_elsewhere:
+                raise unsupported(f"a model with the tensor {name}")
 
     def _place(self, name: str) -> tuple[Path, GgufTensor]:
         if name not in self._places:

@@ -160,6 +160,16 @@ def test_a_tensor_that_the_graph_does_not_use_is_refused_where_it_is_owned(tmp_p
         TorchEngine.load(path, 1, 2)
 
 
+def test_a_tensor_of_the_whole_model_that_no_graph_uses_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "biased.gguf"
+    writer = TinyWriter(path, "llama", 1)
+    BY_NAME["llama"].write(writer, 2)
+    writer.vector("output", 160)
+    writer.finish()
+    with pytest.raises(WorkerError, match=r"output\.bias"):
+        TorchEngine.load(path, 0, 1)
+
+
 def test_a_tensor_of_another_shape_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "narrow.gguf"
     writer = TinyWriter(path, "qwen2", 1)
