@@ -1,0 +1,31 @@
+"""`meshnet-torch-worker`: a worker for `meshnet node --worker` that computes with PyTorch.
+
+Command line and ready line: `node_app.stage_worker.serving`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from node_app.stage_worker.service import WorkerService
+from node_app.stage_worker.serving import add_worker_arguments, serve_until_told, serving
+from node_app.stage_worker.state import WorkerState
+from node_app.stage_worker.stepping import run_steps
+from node_app.torch_engine.program import TorchProgram
+from node_app.torch_engine.steps import run_step
+
+
+def main() -> None:
+    """Serve until told to end."""
+    parser = argparse.ArgumentParser(prog="meshnet-torch-worker", description="a worker that computes with PyTorch")
+    add_worker_arguments(parser)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, format="meshnet-worker: %(message)s")
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine") as thread:
+        state = WorkerState()
+        service = WorkerService(state, TorchProgram(thread), allow_probe=arguments.allow_probe)
+        worker = serving(arguments.socket, service, run_steps(state, run_step, thread))
+        asyncio.run(serve_until_told(arguments, worker))

@@ -1,0 +1,59 @@
+"""The torch worker's program: what it says of itself, loads and probes, all of it on the engine's one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import torch
+
+from meshnet import __version__
+from meshnet.constants import GRAPH_SEMANTICS_VERSION, WIRE_VERSION, WIRE_VERSION_MIN
+from node_app.stage_worker.machine import StageMachine
+from node_app.torch_engine.shard import TorchShard, load_shard
+from node_app.torch_engine.steps import run_probe
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from meshnet.v1 import frame_pb2, worker_pb2
+
+
+class TorchProgram:
+    """`thread`: one, on which alone the engine runs."""
+
+    def __init__(self, thread: Executor) -> None:
+        self._thread = thread
+
+    @property
+    def version_json(self) -> str:
+        """What `Describe` says of it."""
+        version = {
+            "worker": f"torch {__version__}",
+            "wire": {"min": WIRE_VERSION_MIN, "max": WIRE_VERSION},
+            "contract": {"graph_semantics": GRAPH_SEMANTICS_VERSION},
+            "exact_class": {"backend": "torch", "pin": f"torch {torch.__version__}"},
+        }
+        return json.dumps(version)
+
+    async def load(self, request: worker_pb2.LoadRequest) -> StageMachine:
+        """Load a shard.
+
+        Raises:
+            MeshnetError: it cannot be loaded.
+        """
+        loop = asyncio.get_running_loop()
+        return StageMachine(await loop.run_in_executor(self._thread, load_shard, request))
+
+    async def probe(self, machine: StageMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
+        """Run rows through a sequence of their own.
+
+        Raises:
+            MeshnetError: the rows do not fit.
+        """
+        shard = machine.load
+        if not isinstance(shard, TorchShard):
+            raise TypeError("a shard of another engine")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, run_probe, shard.engine, request)

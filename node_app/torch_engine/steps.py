@@ -1,0 +1,91 @@
+"""One frame's rows, or a probe's, through TorchEngine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from meshnet.errors import WorkerError
+from meshnet.failure_codes import FailureCode
+from meshnet.frame import Phase, seam_codec
+from meshnet.v1 import frame_pb2, worker_pb2
+from node_app.stage_worker.drawing import draw
+from node_app.stage_worker.shard import Outcome
+from node_app.torch_engine.engine import TorchSequence
+
+if TYPE_CHECKING:
+    from meshnet.frame import Frame
+    from node_app.stage_worker.machine import Step
+    from node_app.torch_engine.engine import TorchEngine
+
+
+def run_step(step: Step) -> Outcome:
+    """Run one frame's rows through its session's shard."""
+    session, frame = step.session, step.waiting.frame
+    sequence = session.sequence
+    if not isinstance(sequence, TorchSequence):
+        raise TypeError("a sequence of another engine")
+    engine = sequence.engine
+    if frame.rewind:
+        sequence.truncate(frame.position)
+    try:
+        rows = _run(sequence, frame)
+    except WorkerError as error:
+        return Outcome(failure=FailureCode(error.code))
+    if not engine.owns_output:
+        return Outcome(rows=_to_bytes(rows))
+    if frame.phase is Phase.PREFILL and not frame.prompt_end:
+        return Outcome()
+    logits = engine.logits(rows[-1:])[0].tolist()
+    try:
+        return Outcome(drawn=draw(session, logits, frame.position + frame.rows))
+    except ValueError:
+        return Outcome(failure=FailureCode.NOT_FINITE)
+
+
+def run_probe(engine: TorchEngine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
+    """The shard's output rows for ids, or for rows; a shard without the head takes rows of zeros for ids.
+
+    Raises:
+        WorkerError: `bad_token_id`, `wrong_shape` or `not_finite`.
+    """
+    hidden = engine.embed(request.token_ids or [1]) if engine.owns_input else _probe_rows(engine, request)
+    rows = engine.open(len(hidden)).step_rows(hidden)
+    name, output = ("logits", engine.logits(rows)) if engine.owns_output else ("hidden", rows)
+    return [
+        frame_pb2.Tensor(
+            name=name,
+            dtype=frame_pb2.DTYPE_F32,
+            shape=list(output.shape),
+            codec=frame_pb2.CODEC_RAW,
+            data=_to_bytes(output),
+        )
+    ]
+
+
+def _run(sequence: TorchSequence, frame: Frame) -> torch.Tensor:
+    if sequence.engine.owns_input:
+        return sequence.step_tokens(frame.token_ids)
+    tensor = frame.tensors[0]
+    return sequence.step_rows(_from_bytes(seam_codec.unpack_rows(tensor.codec, tensor.data), tensor.shape[1]))
+
+
+def _probe_rows(engine: TorchEngine, request: worker_pb2.ProbeRequest) -> torch.Tensor:
+    width = engine.facts.width
+    if not request.tensors:
+        return torch.zeros(max(1, len(request.token_ids)), width)
+    data = request.tensors[0].data
+    if not data or len(data) % (4 * width):
+        raise WorkerError("wrong_shape", "Bad probe", "rows of another width")
+    return _from_bytes(data, width)
+
+
+def _from_bytes(data: bytes, width: int) -> torch.Tensor:
+    """[rows, width] f32 of little-endian bytes."""
+    # A copy: torch warns of memory that may not be written to.
+    return torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(-1, width)
+
+
+def _to_bytes(rows: torch.Tensor) -> bytes:
+    return bytes(rows.contiguous().numpy().tobytes())

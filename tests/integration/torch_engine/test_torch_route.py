@@ -1,0 +1,98 @@
+"""Torch workers on routes: they say what one engine says, from frames of one row, and take no other engine beside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from meshnet.failure_codes import FailureCode
+from meshnet.v1 import worker_pb2
+from tests.integration.torch_engine.torch_routes import load_requests, torch_worker, worker_routes
+from tests.simulators.bridged_route import BridgedRoute
+from tests.simulators.fake_shards import KEY, open_all
+from tests.simulators.route_terms import RouteTerms, spec_for
+from tests.simulators.tiny_models import TINY_MODELS, tiny_model
+
+pytestmark = pytest.mark.torch
+
+PROMPT = (3, 141, 59, 26, 53, 58, 97, 93, 23, 84, 62)
+TOKENS = 24
+BY_NAME = {model.architecture: model for model in TINY_MODELS}
+TERMS = RouteTerms(key=KEY, prompt=PROMPT, max_tokens=TOKENS, chunk_rows=4, end_tokens=())
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return tiny_model(BY_NAME["llama"], tmp_path)
+
+
+def greedy(model: Path) -> list[int]:
+    """What one engine says after the prompt."""
+    from node_app.torch_engine.engine import TorchEngine
+
+    engine = TorchEngine.load(model)
+    sequence = engine.open(len(PROMPT) + TOKENS)
+    rows, tokens = sequence.step_tokens(PROMPT), []
+    while len(tokens) < TOKENS:
+        tokens.append(int(engine.logits(rows[-1:]).argmax()))
+        rows = sequence.step_tokens(tokens[-1:])
+    return tokens
+
+
+@pytest.mark.parametrize("bounds", [(0, 4), (0, 1, 4), (0, 2, 3, 4)])
+async def test_a_route_says_what_one_engine_says(model: Path, tmp_path: Path, bounds: tuple[int, ...]) -> None:
+    programs = [torch_worker(tmp_path)] * (len(bounds) - 1)
+    async with worker_routes(tmp_path, programs, load_requests(model, bounds)) as route:
+        answer = await (await open_all(route, TERMS)).generate()
+        steps = [(await worker.status()).rows for worker in route.workers]
+    assert answer.token_ids == greedy(model)
+    assert len(set(answer.token_ids)) > 3
+    # Every row was computed once on every stage: the last token's is not needed.
+    assert steps == [len(PROMPT) + TOKENS - 1] * len(programs)
+    decoded = [message.frame for message in route.frames if message.frame.position >= len(PROMPT)]
+    assert {frame.rows for frame in decoded} <= {1}
+    assert len({sum(len(tensor.data) for tensor in frame.tensors) for frame in decoded if frame.tensors}) <= 1
+
+
+@pytest.mark.native
+async def test_a_stage_of_another_engine_is_refused(model: Path, tmp_path: Path, worker_program: Path) -> None:
+    programs = [torch_worker(tmp_path), worker_program]
+    async with worker_routes(tmp_path, programs, load_requests(model, (0, 2, 4))) as route:
+        ours, theirs = route.contracts
+        assert ours.outputs == theirs.inputs
+        assert (ours.n_layers, ours.vocab_size, ours.context_length) == (4, theirs.vocab_size, theirs.context_length)
+        assert ours.contract_digest != theirs.contract_digest
+        assert ours.exact_class.backend == "torch"
+        for stage, worker in enumerate(route.workers):
+            spec = spec_for(TERMS, stage, route.contracts)
+            spec.contract_digest = route.contracts[1 - stage].contract_digest
+            reply = await worker.stub.OpenSession(worker_pb2.OpenSessionRequest(spec=spec), timeout=10)
+            assert (reply.accepted, reply.code) == (False, FailureCode.CONTRACT_MISMATCH)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"gguf_path": "/nonexistent.gguf"}, "unreadable"),
+        ({"context_length": 5000}, "invalid_argument"),
+        ({"engine": worker_pb2.ENGINE_KIND_FAKE}, "unsupported_architecture"),
+    ],
+)
+async def test_what_cannot_be_loaded_is_refused_with_its_code(
+    model: Path, tmp_path: Path, change: dict[str, object], code: str
+) -> None:
+    async with worker_routes(tmp_path, [torch_worker(tmp_path)], []) as route:
+        (request,) = load_requests(model, (0, 4))
+        for name, value in change.items():
+            setattr(request, name, value)
+        with pytest.raises(grpc.aio.AioRpcError, match=code):
+            await route.workers[0].load(request)
+        await serves(route, model)
+
+
+async def serves(route: BridgedRoute, model: Path) -> None:
+    """What was refused left the worker as it was."""
+    await route.load(load_requests(model, (0, 4)))
+    assert (await route.workers[0].status()).ready
