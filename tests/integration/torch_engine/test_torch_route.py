@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
 from pathlib import Path
 
 import grpc.aio
 import pytest
 
 from meshnet.failure_codes import FailureCode
+from meshnet.ids import SessionKey
 from meshnet.v1 import worker_pb2
 from tests.integration.torch_engine.torch_routes import load_requests, torch_worker, worker_routes
 from tests.simulators.bridged_route import BridgedRoute
@@ -54,6 +57,25 @@ async def test_a_route_says_what_one_engine_says(model: Path, tmp_path: Path, bo
     decoded = [message.frame for message in route.frames if message.frame.position >= len(PROMPT)]
     assert {frame.rows for frame in decoded} <= {1}
     assert len({sum(len(tensor.data) for tensor in frame.tensors) for frame in decoded if frame.tensors}) <= 1
+
+
+async def test_decode_frames_do_not_grow_with_the_position(model: Path, tmp_path: Path) -> None:
+    requests = load_requests(model, (0, 2, 4))
+    for request in requests:
+        request.context_length = 2048
+    sizes = {}
+    async with worker_routes(tmp_path, [torch_worker(tmp_path)] * 2, requests) as route:
+        for position in (10, 2000):
+            prompt = tuple(PROMPT[at % len(PROMPT)] for at in range(position))
+            key = SessionKey(struct.pack(">QQ", 0, position), 1)
+            route.frames.clear()
+            await (
+                await open_all(route, replace(TERMS, key=key, prompt=prompt, max_tokens=8, chunk_rows=250))
+            ).generate()
+            decoded = [message.frame for message in route.frames if message.frame.position >= position]
+            # Rows to the tail, token ids to the head.
+            sizes[position] = {sum(len(tensor.data) for tensor in frame.tensors) for frame in decoded}
+    assert sizes[10] == sizes[2000] == {0, 4 * 64}
 
 
 @pytest.mark.native
