@@ -107,6 +107,6 @@ def _tail_share(inventory: Inventory, layers: LayerSpan) -> float:
 
 
 def _kv_bytes_per_cell(header: GgufHeader, layers: LayerSpan) -> int:
-    """Return what the worker allocates for one position; states of fixed size are not among it."""
+    """Return what the worker allocates for one position, windows as if they had no end; states are not among it."""
     owned = read_caches(header).layers[layers.layer_begin : layers.layer_end]
-    return math.ceil(sum(layer.allocated_bytes_per_token for layer in owned))
+    return math.ceil(sum(layer.bytes_per_token_at_most for layer in owned))

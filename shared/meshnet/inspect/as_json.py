@@ -68,7 +68,7 @@ def _parts(report: Report) -> dict[str, Json]:
         "kv": {
             "is_known": caches.is_known,
             "bytes_per_token": caches.bytes_per_token,
-            "allocated_bytes_per_token": caches.allocated_bytes_per_token,
+            "window_bytes_per_sequence": caches.window_bytes,
             "state_bytes_per_sequence": caches.state_bytes,
             "layers": [layer.bytes_per_token for layer in caches.layers],
         },

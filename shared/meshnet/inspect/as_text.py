@@ -104,8 +104,8 @@ def _hand_over(report: Report) -> list[str]:
         f"legal cuts: {_spans(report.cuts.cuts)} ({report.cuts.rule})",
         f"seam: {seam.elements} values a token{streams}; bytes: {packed}",
         (
-            f"KV: {caches.bytes_per_token:g} bytes a token{kept}; allocated {caches.allocated_bytes_per_token:g}, "
-            f"and {caches.state_bytes} of state a session"
+            f"KV: {caches.bytes_per_token:g} bytes a token{kept}; beside them a session keeps {caches.window_bytes} of "
+            f"windows and {caches.state_bytes} of states"
         ),
     ]
     if seam.token_id_layers:

@@ -42,6 +42,7 @@ if model:
     params = llama_cpp.llama_context_default_params()
     params.n_ctx, params.n_seq_max, params.kv_unified = context_length * sequences, sequences, False
     params.n_ubatch = params.n_batch = 512
+    params.swa_full = False
     params.flash_attn_type = 1
     found["layers"] = llama_cpp.llama_model_n_layer(model)
     found["size_bytes"] = llama_cpp.llama_model_size(model)

@@ -1,9 +1,9 @@
 """What a layer keeps of the tokens it has seen: keys and values, compressed or windowed ones, and fixed states.
 
 Invariants: sizes are those that the pinned tree allocates for the worker's settings (K and V as f16, cells of its own
-for each sequence); `tests/integration/artifact` compares them with what it says it allocates. Sliding-window layers
-get a whole context of cells, so that a session may go back to any position; what would do for their window is told
-beside. Source: the pinned tree's llama-kv-cache*.cpp, llama-memory-recurrent.cpp and llama-hparams.cpp.
+for each sequence); `tests/integration/inspect` compares them with what it says it allocates. Sliding-window layers get
+cells for their window and one ubatch. Source: the pinned tree's llama-kv-cache*.cpp, llama-memory-recurrent.cpp and
+llama-hparams.cpp.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ F16_BYTES: Final = 2
 F32_BYTES: Final = 4
 # Cells of a sequence are allotted in so many. Source: llama-context.cpp, n_ctx_seq.
 CELL_PADDING: Final = 256
+# Rows that a graph is built for; as llama.cpp's own default, and part of a route's exact class.
+UBATCH_ROWS: Final = 512
 # Of deepseek4: one compressed row for so many tokens. Source: llama-kv-cache-dsv4.cpp.
 CSA_RATIO: Final = 4
 HCA_RATIO: Final = 128
@@ -43,10 +45,14 @@ class Rows:
 
     def cells(self, context_length: int) -> int:
         """Rows that are allotted to a sequence of so many positions."""
-        cells = -(-context_length // CELL_PADDING) * CELL_PADDING
-        if self.tokens_per_row == 1:
-            return cells
-        return -(-max(1, -(-cells // self.tokens_per_row)) // CELL_PADDING) * CELL_PADDING
+        cells = _padded(context_length)
+        if self.window:
+            return min(cells, _padded(self.window + UBATCH_ROWS))
+        return cells if self.tokens_per_row == 1 else _padded(max(1, -(-cells // self.tokens_per_row)))
+
+
+def _padded(cells: int) -> int:
+    return -(-cells // CELL_PADDING) * CELL_PADDING
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +77,14 @@ class LayerCache:
         return sum(rows.row_bytes / rows.tokens_per_row for rows in self.rows if not rows.window)
 
     @property
-    def allocated_bytes_per_token(self) -> float:
-        """The same as it is allocated: windows get a whole context."""
+    def window_bytes(self) -> int:
+        """Of a sequence that is longer than the windows."""
+        windows = [rows for rows in self.rows if rows.window]
+        return sum(rows.row_bytes * _padded(rows.window + UBATCH_ROWS) for rows in windows)
+
+    @property
+    def bytes_per_token_at_most(self) -> float:
+        """What a token adds while windows still grow."""
         return sum(rows.row_bytes / rows.tokens_per_row for rows in self.rows)
 
 
@@ -97,9 +109,9 @@ class ModelCaches:
         return sum(layer.bytes_per_token for layer in self.layers)
 
     @property
-    def allocated_bytes_per_token(self) -> float:
-        """The same as it is allocated."""
-        return sum(layer.allocated_bytes_per_token for layer in self.layers)
+    def window_bytes(self) -> int:
+        """Of one sequence that is longer than the windows, over all layers."""
+        return sum(layer.window_bytes for layer in self.layers)
 
     @property
     def state_bytes(self) -> int:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
+from meshnet.artifact.model.caches import UBATCH_ROWS
+
 if TYPE_CHECKING:
     from meshnet.artifact.model.caches import ModelCaches
     from meshnet.artifact.model.inventory import Inventory
 
-# As llama.cpp's own default, and part of a route's exact class.
-UBATCH_ROWS: Final = 512
 F32_BYTES: Final = 4
 # A graph's buffers grow with rows and width, not with depth: about so many f32 rows of the hidden width at once, beside
 # a fixed part and what masks take for the positions that sessions may have. Fitted to the pinned tree: 102 MiB measured

@@ -23,7 +23,7 @@ KV_BYTES = 2 * (16 + 16) * 2
 def test_keys_and_values_of_every_layer(tmp_path: Path) -> None:
     caches = read_caches(a_header(tmp_path, "llama", 3, HEADS))
     assert caches.is_known
-    assert (caches.bytes_per_token, caches.allocated_bytes_per_token) == (3 * KV_BYTES, 3 * KV_BYTES)
+    assert (caches.bytes_per_token, caches.window_bytes) == (3 * KV_BYTES, 0)
     # 1,000 positions take 1,024 cells, in each of two sessions.
     assert caches.allocated_bytes(1, 3, 1000, 2) == 2 * 2 * 1024 * KV_BYTES
 
@@ -37,10 +37,15 @@ def test_heads_and_widths_may_be_given_otherwise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("architecture", "full"), [("gpt-oss", [1, 3, 5, 7]), ("gemma3", [5])])
-def test_windows_do_not_grow_but_are_allocated_whole(architecture: str, full: list[int], tmp_path: Path) -> None:
+def test_windows_grow_to_their_size_and_one_ubatch(architecture: str, full: list[int], tmp_path: Path) -> None:
     caches = read_caches(a_header(tmp_path, architecture, 8, HEADS | {"attention.sliding_window": 128}))
     assert [number for number, layer in enumerate(caches.layers) if layer.bytes_per_token] == full
-    assert caches.allocated_bytes_per_token == 8 * KV_BYTES
+    windows = 8 - len(full)
+    # 128 and 512 positions, padded to 768.
+    assert caches.window_bytes == windows * 768 * KV_BYTES
+    assert caches.allocated_bytes(0, 8, 512, 1) == 8 * 512 * KV_BYTES
+    assert caches.allocated_bytes(0, 8, 4096, 2) == 2 * (len(full) * 4096 + windows * 768) * KV_BYTES
+    assert sum(layer.bytes_per_token_at_most for layer in caches.layers) == 8 * KV_BYTES
 
 
 def test_latent_attention_keeps_one_row(tmp_path: Path) -> None:
@@ -80,7 +85,7 @@ def test_recurrent_layers_keep_a_state_of_fixed_size(tmp_path: Path) -> None:
 def test_the_target_keeps_what_is_published_of_it(tmp_path: Path) -> None:
     caches = read_caches(read_header(write_deepseek_v4_flash(tmp_path / "v4.gguf")))
     assert caches.bytes_per_token == 6880
-    assert caches.allocated_bytes_per_token == 6880 + 43 * 512 * 2
+    assert caches.window_bytes == 43 * 768 * 512 * 2
     assert {layer.bytes_per_token for layer in caches.layers} == {0, 320, 8}
 
 
