@@ -10,8 +10,8 @@ namespace {
 
 // What a new step counts against those before it.
 constexpr double kWeightOfNewest = 0.25;
-// A prompt step and a decode step, in decode steps of the whole company; the rest of two is for what is around them.
-constexpr double kBothSteps = 1.9;
+// Of a decode step of the whole company, what is left for others than prompts: what is around the steps.
+constexpr double kAround = 0.1;
 
 double Smoothed(double before, double newest) {
   return before == 0.0 ? newest : before + kWeightOfNewest * (newest - before);
@@ -38,9 +38,10 @@ double PromptBudget::DecodeMicroseconds(std::uint32_t rows) const {
   return next == decode_us_.end() ? 0.0 : *next;
 }
 
-std::uint32_t PromptBudget::rows(std::uint32_t decoding, std::uint32_t company) const {
-  const double both_us = kBothSteps * DecodeMicroseconds(company);
-  if (prompt_rows_per_us_ == 0.0 || both_us == 0.0) return kRowsUnmeasured;
+std::uint32_t PromptBudget::rows(std::uint32_t decoding, std::uint32_t newcomers) const {
+  const double company_us = DecodeMicroseconds(decoding + newcomers);
+  if (prompt_rows_per_us_ == 0.0 || company_us == 0.0) return kRowsUnmeasured;
+  const double both_us = (1.0 + newcomers - kAround) * company_us;
   const double prompt_us = std::max(0.0, both_us - DecodeMicroseconds(decoding));
   const double rows = std::min<double>(prompt_rows_per_us_ * prompt_us, kMaxRows);
   return std::max(kRowsMin, static_cast<std::uint32_t>(rows));

@@ -1,10 +1,10 @@
 // The interactive chunk budget: how many prompt rows a step takes while others wait for their next token.
 //
 // A prompt chunk that is computed whole holds up everybody who decodes for as long as all of its rows take. While
-// somebody decodes, prompt steps and decode steps take turns, and a prompt step is so short that both together take
-// less than twice a decode step of the whole company, the newcomers among them: one newcomer at most doubles the time
-// between the others' tokens, and many that come at once do not wait for a few who are served already. What rows take
-// is measured by the steps themselves.
+// somebody decodes, prompt steps and decode steps take turns, and a prompt step is so short that each newcomer costs
+// the others less than one more decode step of the whole company: one newcomer at most doubles the time between their
+// tokens, and many that come at once do not wait for a few who are served already. What rows take is measured by the
+// steps themselves.
 // Not thread-safe: owned by a StageMachine.
 #ifndef MESHNET_PROMPT_BUDGET_H_
 #define MESHNET_PROMPT_BUDGET_H_
@@ -26,8 +26,9 @@ class PromptBudget {
   // A step has ended that held prompt rows or decode rows.
   void Note(bool is_prompt, std::uint32_t rows, std::uint32_t compute_us);
 
-  // Prompt rows of one step while `decoding` sessions wait for tokens, of `company` in all; kRowsMin at least.
-  std::uint32_t rows(std::uint32_t decoding, std::uint32_t company) const;
+  // Prompt rows of one step while `decoding` sessions wait for tokens and `newcomers` for their prompts, 1 at least;
+  // kRowsMin at least.
+  std::uint32_t rows(std::uint32_t decoding, std::uint32_t newcomers) const;
 
  private:
   // Of a step of so many rows; of the most below that were seen, else of the fewest above; 0 where none was.

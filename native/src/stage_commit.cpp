@@ -73,16 +73,16 @@ std::vector<StepItem> StageMachine::TakeStep(TimePoint now, bool others_decode) 
 
 std::uint32_t StageMachine::PromptRows(TimePoint now, bool others_decode) const {
   std::uint32_t decoding = 0;
-  std::uint32_t waiting = 0;
+  std::uint32_t newcomers = 0;
   for (const auto& [id, session] : table_.open()) {
     if (IsDecoding(*session, now)) {
       ++decoding;
     } else if (!session->pending.empty()) {
-      ++waiting;
+      ++newcomers;
     }
   }
   if (decoding == 0 && !others_decode) return kMaxRows;
-  return prompt_budget_.rows(decoding, decoding + waiting);
+  return prompt_budget_.rows(decoding, std::max(newcomers, 1u));
 }
 
 bool StageMachine::IsSomebodyStreaming(TimePoint now) const {
