@@ -184,7 +184,7 @@ class WorkerLife:
 
     def _plan_limits(self) -> WorkerLimits:
         model, figures = self._model, self._hardware.figures()
-        need = ShardNeed(model.weights_bytes, model.kv_bytes_per_cell, model.width, model.context_length)
+        need = ShardNeed(model.weights_bytes, model.caches, model.width, model.context_length)
         return plan_limits(need, self._wishes, figures.cores, figures.memory_available_bytes)
 
     def _load_request(self, digest: bytes, limits: WorkerLimits) -> worker_pb2.LoadRequest:

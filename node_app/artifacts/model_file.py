@@ -7,7 +7,6 @@ headers are read.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meshnet.artifact.gguf import GgufHeader
+    from meshnet.artifact.model.caches import LayerCache
     from meshnet.artifact.model.inventory import Inventory
 
 FAKE_ARCHITECTURE: Final = "fake"
@@ -36,7 +36,7 @@ class ModelFile:
         layers: to serve.
         width: elements of a hidden row.
         weights_bytes: of the owned tensors.
-        kv_bytes_per_cell: of the owned layers, one position.
+        caches: of the owned layers.
         tail_share: part of a decode step's weight bytes that norm and output head take; 0 where not owned.
     """
 
@@ -47,7 +47,7 @@ class ModelFile:
     context_length: int
     width: int
     weights_bytes: int
-    kv_bytes_per_cell: int
+    caches: tuple[LayerCache, ...]
     tail_share: float
 
     @property
@@ -86,7 +86,7 @@ def open_model(path: Path, asked: LayerSpan | None) -> ModelFile:
         context_length=header.context_length,
         width=header.embedding_length,
         weights_bytes=inventory.weight_bytes(layers.layer_begin, layers.layer_end),
-        kv_bytes_per_cell=_kv_bytes_per_cell(header, layers),
+        caches=read_caches(header).layers[layers.layer_begin : layers.layer_end],
         tail_share=_tail_share(inventory, layers),
     )
 
@@ -104,9 +104,3 @@ def _tail_share(inventory: Inventory, layers: LayerSpan) -> float:
     tail_bytes = inventory.tail.size_bytes + inventory.tied_bytes
     layers_bytes = sum(layer.size_bytes for layer in inventory.layers[layers.layer_begin :])
     return tail_bytes / max(1, tail_bytes + layers_bytes)
-
-
-def _kv_bytes_per_cell(header: GgufHeader, layers: LayerSpan) -> int:
-    """Return what the worker allocates for one position, windows as if they had no end; states are not among it."""
-    owned = read_caches(header).layers[layers.layer_begin : layers.layer_end]
-    return math.ceil(sum(layer.bytes_per_token_at_most for layer in owned))

@@ -1,15 +1,22 @@
 """How much of this machine a worker may use, decided before anything is loaded.
 
-Invariant: pure. Weights, KV of all sessions, compute buffers and room for the operating system must fit together; what
-does not fit is refused here with the figures, not found out by the kernel at the first token.
+Invariant: pure. Weights, what all sessions keep, compute buffers and room for the operating system must fit together,
+by the sums of `meshnet inspect`; what does not fit is refused here with the figures, not found out by the kernel at the
+first token.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from meshnet.artifact.model.memory import COMPUTE_BASE_BYTES, COMPUTE_WIDTHS, F32_BYTES, UBATCH_ROWS
+from meshnet.artifact.model.caches import UBATCH_ROWS
+from meshnet.artifact.model.memory import Load, compute_bytes
 from meshnet.errors import WorkerError
+
+if TYPE_CHECKING:
+    from meshnet.artifact.model.caches import LayerCache
 
 DEFAULT_CONTEXT_LENGTH = 4096
 
@@ -26,20 +33,23 @@ class ShardNeed:
 
     Attributes:
         weights_bytes: of the owned tensors.
-        kv_bytes_per_cell: of all owned layers, for one position.
+        caches: of the owned layers.
         width: elements of a hidden row.
         model_context_length: positions the model was trained for.
     """
 
     weights_bytes: int
-    kv_bytes_per_cell: int
+    caches: tuple[LayerCache, ...]
     width: int
     model_context_length: int
 
-    @property
-    def compute_bytes(self) -> int:
-        """What the graph's buffers take, estimated."""
-        return COMPUTE_BASE_BYTES + UBATCH_ROWS * self.width * F32_BYTES * COMPUTE_WIDTHS
+    def cache_bytes(self, load: Load) -> int:
+        """What the worker allocates for its sessions."""
+        return sum(layer.allocated_bytes(load.context_length, load.sequences) for layer in self.caches)
+
+    def total_bytes(self, load: Load) -> int:
+        """Weights, caches and buffers."""
+        return self.weights_bytes + self.cache_bytes(load) + compute_bytes(self.width, load)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ def plan_limits(need: ShardNeed, wishes: Wishes, cores: int, memory_bytes: int |
     # The engine gives every sequence cells of its own, a whole context of them: what does not fit is a session less.
     sessions = wishes.max_sessions
     if memory_bytes is not None:
-        sessions = min(sessions, _cells_that_fit(need, memory_bytes) // context_length)
+        sessions = _sessions_that_fit(need, context_length, sessions, memory_bytes)
     if sessions < 1:
         raise _not_enough(need, context_length, memory_bytes or 0)
     return WorkerLimits(
@@ -106,17 +116,19 @@ def _headroom_bytes(memory_bytes: int) -> int:
     return max(SYSTEM_HEADROOM_BYTES, int(memory_bytes * SYSTEM_HEADROOM_PART))
 
 
-def _cells_that_fit(need: ShardNeed, memory_bytes: int) -> int:
-    left_bytes = memory_bytes - _headroom_bytes(memory_bytes) - need.weights_bytes - need.compute_bytes
-    return max(0, left_bytes) // max(1, need.kv_bytes_per_cell)
+def _sessions_that_fit(need: ShardNeed, context_length: int, asked: int, memory_bytes: int) -> int:
+    """Return the most sessions, up to `asked`, that fit; 0: not even one."""
+    left_bytes = memory_bytes - _headroom_bytes(memory_bytes)
+    counts = range(1, asked + 1)
+    return bisect_right(counts, left_bytes, key=lambda count: need.total_bytes(Load(context_length, count)))
 
 
-def _not_enough(need: ShardNeed, cells: int, memory_bytes: int) -> WorkerError:
-    kv_bytes = cells * need.kv_bytes_per_cell
+def _not_enough(need: ShardNeed, context_length: int, memory_bytes: int) -> WorkerError:
+    load = Load(context_length, 1)
     parts = {
         "weights": need.weights_bytes,
-        f"KV of {cells} positions": kv_bytes,
-        "compute buffers": need.compute_bytes,
+        f"a session of {context_length} positions": need.cache_bytes(load),
+        "compute buffers": compute_bytes(need.width, load),
         "left to the system": _headroom_bytes(memory_bytes),
     }
     listed = ", ".join(f"{name} {size / MIB:.0f} MiB" for name, size in parts.items())

@@ -48,8 +48,8 @@ def judge_model(model: ModelFile) -> Finding:
 
 
 def judge_memory(model: ModelFile, wishes: Wishes, figures: MachineFigures) -> Finding:
-    """Judge whether weights, KV and buffers fit, by the rule that the node itself uses."""
-    need = ShardNeed(model.weights_bytes, model.kv_bytes_per_cell, model.width, model.context_length)
+    """Judge whether weights, caches and buffers fit, by the rule that the node itself uses."""
+    need = ShardNeed(model.weights_bytes, model.caches, model.width, model.context_length)
     try:
         limits = plan_limits(need, wishes, figures.cores, figures.memory_available_bytes)
     except WorkerError as error:

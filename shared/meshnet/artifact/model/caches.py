@@ -82,11 +82,6 @@ class LayerCache:
         windows = [rows for rows in self.rows if rows.window]
         return sum(rows.row_bytes * _padded(rows.window + UBATCH_ROWS) for rows in windows)
 
-    @property
-    def bytes_per_token_at_most(self) -> float:
-        """What a token adds while windows still grow."""
-        return sum(rows.row_bytes / rows.tokens_per_row for rows in self.rows)
-
 
 @dataclass(frozen=True, slots=True)
 class ModelCaches:

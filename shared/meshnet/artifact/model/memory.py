@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from meshnet.artifact.model.caches import ModelCaches
     from meshnet.artifact.model.inventory import Inventory
 
-F32_BYTES: Final = 4
+_F32_BYTES: Final = 4
 # A graph's buffers grow with rows and width, not with depth: about so many f32 rows of the hidden width at once, beside
 # a fixed part and what masks take for the positions that sessions may have. Fitted to the pinned tree: 102 MiB measured
 # at width 576 and 2,048 positions, 129 MiB by this rule; 1,244 MiB at width 4,096 and four sessions of 131,072, 1,728
 # MiB by it.
-COMPUTE_BASE_BYTES: Final = 64 * 1024 * 1024
-COMPUTE_WIDTHS: Final = 48
-COMPUTE_BYTES_PER_ROW_AND_CELL: Final = 8
-COMPUTE_BYTES_PER_CELL: Final = 1536
+_COMPUTE_BASE_BYTES: Final = 64 * 1024 * 1024
+_COMPUTE_WIDTHS: Final = 48
+_COMPUTE_BYTES_PER_ROW_AND_CELL: Final = 8
+_COMPUTE_BYTES_PER_CELL: Final = 1536
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class RangeMemory:
 
 def compute_bytes(width: int, load: Load) -> int:
     """Return what a graph's buffers take, estimated from above."""
-    per_row = width * F32_BYTES * COMPUTE_WIDTHS + load.context_length * COMPUTE_BYTES_PER_ROW_AND_CELL
-    per_cell = load.context_length * load.sequences * COMPUTE_BYTES_PER_CELL
-    return COMPUTE_BASE_BYTES + UBATCH_ROWS * per_row + per_cell
+    per_row = width * _F32_BYTES * _COMPUTE_WIDTHS + load.context_length * _COMPUTE_BYTES_PER_ROW_AND_CELL
+    per_cell = load.context_length * load.sequences * _COMPUTE_BYTES_PER_CELL
+    return _COMPUTE_BASE_BYTES + UBATCH_ROWS * per_row + per_cell
 
 
 class ModelMemory:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gguf import GGUFWriter
 
+from meshnet.artifact.model.caches import LayerCache, Rows
 from meshnet.errors import ArtifactError, MeshnetError
 from node_app.artifacts.model_file import open_model
 from node_app.settings import LayerSpan, SettingsError
@@ -64,7 +65,7 @@ def test_each_shard_owns_its_tensors(
     n_layers = model.layers.layer_end - model.layers.layer_begin
     embeddings = (head or (tail and is_tied)) + (tail and not is_tied)
     assert model.weights_bytes == n_layers * LAYER_BYTES + embeddings * EMBEDDING_BYTES + tail * NORM_BYTES
-    assert model.kv_bytes_per_cell == n_layers * 2 * (16 + 16) * 2
+    assert model.caches == (LayerCache((Rows(2 * (16 + 16) * 2),)),) * n_layers
     tail_bytes = tail * (EMBEDDING_BYTES + NORM_BYTES)
     assert model.tail_share == pytest.approx(tail_bytes / (tail_bytes + n_layers * LAYER_BYTES))
 
@@ -74,7 +75,7 @@ def test_a_fake_model_is_known_as_one(tmp_path: Path) -> None:
     assert model.is_fake
     assert (model.n_layers, model.width, model.context_length) == (6, 16, 512)
     assert model.layers == LayerSpan(0, 6)
-    assert model.kv_bytes_per_cell == 0
+    assert model.caches == (LayerCache(),) * 6
 
 
 def test_layers_the_model_does_not_have_are_refused(tmp_path: Path) -> None:
@@ -169,8 +170,9 @@ def with_shared_indexers(path: Path, architecture: str = "glm-dsa") -> Path:
 def test_layers_are_served_that_begin_and_end_where_the_model_may_be_cut(tmp_path: Path, span: LayerSpan) -> None:
     model = open_model(with_shared_indexers(tmp_path / "m.gguf"), span)
     assert model.layers == span
-    keys = 1 if len(range(span.layer_begin, span.layer_end)) == 3 else 2
-    assert model.kv_bytes_per_cell == 2 * (WIDTH * (span.layer_end - span.layer_begin) + 32 * keys)
+    latent, key = Rows(2 * WIDTH), Rows(2 * 32)
+    one_selection = (LayerCache((latent, key)), LayerCache((latent,)), LayerCache((latent,)))
+    assert model.caches == one_selection * ((span.layer_end - span.layer_begin) // 3)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def a_model(name: str = "tiny.gguf", architecture: str = "fake") -> ModelFile:
         context_length=32_768,
         width=16,
         weights_bytes=1,
-        kv_bytes_per_cell=0,
+        caches=(),
         tail_share=0.1,
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from meshnet.artifact.model.caches import LayerCache, Rows
 from node_app.artifacts.model_file import open_model
 from node_app.doctor.findings import Verdict
 from node_app.doctor.judging.model import SERVED_ARCHITECTURES, judge_hardware, judge_memory, judge_model
@@ -55,7 +56,8 @@ def test_an_architecture_that_is_not_served_fails(fake_model: Path) -> None:
     ],
 )
 def test_memory(memory_bytes: int | None, verdict: Verdict, part: str, fake_model: Path) -> None:
-    model = replace(open_model(fake_model, None), kv_bytes_per_cell=2 << 20, weights_bytes=128 << 20)
+    caches = (LayerCache((Rows(2 << 20),)),)
+    model = replace(open_model(fake_model, None), caches=caches, weights_bytes=128 << 20)
     finding = judge_memory(model, Wishes(None, None, 4), MachineFigures(2, memory_bytes, memory_bytes))
     assert finding.verdict is verdict
     assert part in finding.summary
