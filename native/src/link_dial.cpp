@@ -45,7 +45,9 @@ bool IsLocal(const grpc::CallbackServerContext& context) { return context.peer()
 // Answers nothing: the caller has shown no certificate, or has not said who it is.
 class Refusal : public grpc::ServerBidiReactor<v1::LinkMessage, v1::LinkMessage> {
  public:
-  Refusal() { Finish(grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "no certificate was shown")); }
+  Refusal() {
+    Finish(grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "no certificate was shown, or no fingerprint claimed"));
+  }
   void OnDone() override { delete this; }
 };
 
@@ -103,7 +105,8 @@ Status PeerLinks::Listen() {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0)
-    return {Code::kInvalidArgument, "cannot listen at the link address " + options_.listen_address};
+    return {Code::kInvalidArgument, "cannot listen at the link address " + options_.listen_address +
+                                        (local_path_.empty() ? "" : " or at " + local_path_)};
   address_ = options_.listen_address.substr(0, options_.listen_address.rfind(':')) + ":" + std::to_string(port);
   return Status::Ok();
 }
@@ -119,8 +122,8 @@ PeerLinks::Streams PeerLinks::Dial(const std::string& fingerprint, Peer* peer) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetSslTargetNameOverride(kCertificateName);
-  // A socket may be there without its worker: what fails once is tried over the network.
-  const bool is_local = peer->failed_dials == 0 && !options_.local_directory.empty() &&
+  // A socket may be there without its worker, or a worker without the session yet: both ways are tried by turns.
+  const bool is_local = peer->failed_dials % 2 == 0 && !options_.local_directory.empty() &&
                         HasLocalLink(options_.local_directory, fingerprint);
   const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
       is_local ? kUnixScheme + LocalLinkPath(options_.local_directory, fingerprint) : peer->address,
@@ -162,6 +165,7 @@ void PeerLinks::TimerLoop() {
       if (peer.connect_by.has_value() && *peer.connect_by <= now) {
         peer.connect_by.reset();
         peer.redial_at.reset();
+        peer.failed_dials = 0;
         peer.waiting.clear();
         Drop(&peer, &doomed);
         unreachable.push_back(fingerprint);

@@ -166,6 +166,7 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   AddTensorNames(header, &names);
   if (status.ok()) status = CheckParts(path, artifact.n_parts, &names);
   if (!status.ok()) return status;
+  if (artifact.n_layers > names.size()) return Status(Code::kTruncated, "fewer tensors than layers");
   artifact.n_layers -= DraftLayers(artifact, number(".nextn_predict_layers", 0), names);
   artifact.token_id_layers_end = TokenIdLayersEnd(artifact.n_layers, names);
   return artifact;

@@ -302,7 +302,10 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
     }
     (*results)[i].status = std::move(status);
   }
-  if (positions_.empty()) return Status::Ok();
+  if (positions_.empty()) {
+    FreeMovedCells();
+    return Status::Ok();
+  }
   if (profile_ != nullptr) profile_->Begin();
   const auto begin = std::chrono::steady_clock::now();
   const Status status = Decode();

@@ -59,10 +59,11 @@ bool HasLocalLink(const std::string& directory, const std::string& fingerprint) 
 
 void RemoveDeadLinks(const std::string& directory) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    if (entry.is_socket(error) && entry.path().extension() == kSuffix && IsDead(entry.path().string())) {
-      unlink(entry.path().c_str());
-    }
+  auto entry = std::filesystem::directory_iterator(directory, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string path = entry->path().string();
+    std::error_code gone;
+    if (entry->is_socket(gone) && path.ends_with(kSuffix) && IsDead(path)) unlink(path.c_str());
   }
 }
 

@@ -204,16 +204,24 @@ MachineTurn::Outcome MachineTurn::Take(TimePoint deadline) {
 }
 
 // Into the place, or past one that was stopped there: then nothing is held. Who looks goes to the end of the queue, so
-// that is done ever more rarely.
+// nobody does within twice the longest wait so far, and then ever more rarely.
 MachineTurn::Outcome MachineTurn::TakePlace(TimePoint deadline) {
-  std::chrono::nanoseconds interval = kQueueLookInterval;
+  const TimePoint since = Now();
+  std::chrono::nanoseconds interval = std::max<std::chrono::nanoseconds>(kQueueLookInterval, 2 * longest_wait_);
   passed_stopped_next_ = passed_stopped_next_ && IsStopped(kPlace);
   while (!passed_stopped_next_) {
     sembuf queue[] = {WaitForZero(kPlace), Add(kPlace)};
     const Outcome outcome =
         Operate(queue, std::size(queue), std::min<std::chrono::nanoseconds>(deadline - Now(), interval));
-    if (outcome == Outcome::kDone) held_ = Held::kPlace;
+    if (outcome == Outcome::kDone) {
+      held_ = Held::kPlace;
+      longest_wait_ = std::max<std::chrono::nanoseconds>(longest_wait_, Now() - since);
+    }
     if (outcome != Outcome::kLate || Now() >= deadline) return outcome;
+    if (IsAbandoned(set_, kPlace)) {
+      Remove(set_);
+      return Outcome::kGone;
+    }
     passed_stopped_next_ = IsStopped(kPlace);
     interval *= 2;
   }

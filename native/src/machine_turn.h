@@ -12,9 +12,11 @@
 //
 // The turn is for speed, never for correctness. So a holder that is stopped (SIGSTOP, debugger) is passed by: the next
 // one keeps its place and computes, and those behind it queue for that place. One that is stopped in the place waits
-// for nothing any more and is passed too: those behind it wait for the turn itself. A holder that hangs while it runs
-// is waited for until the deadline. A set that no living process can free is removed; its users take a new one, as they
-// do when it is removed under them (logind's RemoveIPC). Where the system gives no set any more, there is no turn.
+// for nothing any more and is passed too: those behind it wait for the turn itself. (One that is stopped while somebody
+// decodes there is still counted as decoding: the others' prompts stay cut until it goes on or ends.) A holder that
+// hangs while it runs is waited for until the deadline. A set that no living process can free is removed; its users
+// take a new one, as they do when it is removed under them (logind's RemoveIPC). Where the system gives no set any
+// more, there is no turn.
 //
 // Reaches as far as an IPC namespace: two containers do not share it. Source: semop(2), ipc/sem.c;
 // docs/adr/0005-compute-turn.md.
@@ -86,6 +88,7 @@ class MachineTurn : public ComputeTurn {
   Held held_ = Held::kNothing;
   bool passed_stopped_holder_ = false;
   bool passed_stopped_next_ = false;
+  std::chrono::nanoseconds longest_wait_{0};  // for the place
   bool has_waited_ = false;
   bool tells_decoding_ = false;
   bool is_given_up_ = false;

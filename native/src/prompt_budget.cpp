@@ -38,11 +38,11 @@ double PromptBudget::DecodeMicroseconds(std::uint32_t rows) const {
   return next == decode_us_.end() ? 0.0 : *next;
 }
 
-std::uint32_t PromptBudget::rows(std::uint32_t decoding, std::uint32_t newcomers) const {
+std::uint32_t PromptBudget::rows(std::uint32_t decoding, std::uint32_t newcomers, double longest_us) const {
   const double company_us = DecodeMicroseconds(decoding + newcomers);
   if (prompt_rows_per_us_ == 0.0 || company_us == 0.0) return kRowsUnmeasured;
   const double both_us = (1.0 + newcomers - kAround) * company_us;
-  const double prompt_us = std::max(0.0, both_us - DecodeMicroseconds(decoding));
+  const double prompt_us = std::clamp(both_us - DecodeMicroseconds(decoding), 0.0, longest_us);
   const double rows = std::min<double>(prompt_rows_per_us_ * prompt_us, kMaxRows);
   return std::max(kRowsMin, static_cast<std::uint32_t>(rows));
 }

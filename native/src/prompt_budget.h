@@ -27,8 +27,8 @@ class PromptBudget {
   void Note(bool is_prompt, std::uint32_t rows, std::uint32_t compute_us);
 
   // Prompt rows of one step while `decoding` sessions wait for tokens and `newcomers` for their prompts, 1 at least;
-  // kRowsMin at least.
-  std::uint32_t rows(std::uint32_t decoding, std::uint32_t newcomers) const;
+  // so many that it takes no longer than `longest_us`, but kRowsMin at least.
+  std::uint32_t rows(std::uint32_t decoding, std::uint32_t newcomers, double longest_us) const;
 
  private:
   // Of a step of so many rows; of the most below that were seen, else of the fewest above; 0 where none was.

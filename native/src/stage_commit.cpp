@@ -32,12 +32,14 @@ void AddResidence(const StepItem& item, std::uint32_t stage,
 constexpr std::chrono::seconds kDecodeMemory{5};
 
 bool HasDecodedLately(const Session& session, TimePoint now) {
-  return session.decoded_at.has_value() && now - *session.decoded_at < kDecodeMemory;
+  const auto memory = std::max<TimePoint::duration>(kDecodeMemory, session.terms().step_deadline / 2);
+  return session.decoded_at.has_value() && now - *session.decoded_at < memory;
 }
 
 bool IsDecoding(const Session& session, TimePoint now) {
   const bool is_finished = session.generation.has_value() && session.generation->is_finished();
-  return !is_finished && HasDecodedLately(session, now);
+  const bool has_row = !session.pending.empty() && session.pending.front().frame.phase() != v1::PHASE_PREFILL;
+  return !is_finished && (has_row || HasDecodedLately(session, now));
 }
 
 bool CausesToken(const v1::Frame& frame) { return frame.phase() != v1::PHASE_PREFILL || frame.prompt_end(); }
@@ -74,15 +76,18 @@ std::vector<StepItem> StageMachine::TakeStep(TimePoint now, bool others_decode) 
 std::uint32_t StageMachine::PromptRows(TimePoint now, bool others_decode) const {
   std::uint32_t decoding = 0;
   std::uint32_t newcomers = 0;
+  std::chrono::microseconds deadline = std::chrono::microseconds::max();
   for (const auto& [id, session] : table_.open()) {
+    deadline = std::min<std::chrono::microseconds>(deadline, session->terms().step_deadline);
     if (IsDecoding(*session, now)) {
       ++decoding;
-    } else if (!session->pending.empty()) {
+    } else if (session->IsReady() && !session->terms().is_exact) {
       ++newcomers;
     }
   }
   if (decoding == 0 && !others_decode) return kMaxRows;
-  return prompt_budget_.rows(decoding, std::max(newcomers, 1u));
+  // Far from what those wait for who are in the step, behind it, or on another worker.
+  return prompt_budget_.rows(decoding, std::max(newcomers, 1u), static_cast<double>(deadline.count()) / 4);
 }
 
 bool StageMachine::IsSomebodyStreaming(TimePoint now) const {

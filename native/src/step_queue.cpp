@@ -62,10 +62,15 @@ void StepQueue::Take(bool prefill, std::uint32_t rows_max, std::size_t frames_ma
     const bool is_alone = prefill && filling->keeps_exact_alone && session.terms().is_exact;
     if (is_alone && !filling->picked.empty()) return;
     const std::uint32_t rows = session.RowsToTake(filling->prompt_rows, filling->now);
+    // What is left is for prompts that fit: a small piece of a long one costs a pass over the weights of its own.
+    if (filling->has_prompt && rows < session.pending.front().frame.rows()) return;
     // A chunk of more rows than are worth batching runs alone.
     if (filling->rows > 0 && filling->rows + rows > rows_max) return;
     filling->rows += rows;
-    if (prefill) filling->prompt_rows -= std::min(rows, filling->prompt_rows);
+    if (prefill) {
+      filling->has_prompt = true;
+      filling->prompt_rows -= std::min(rows, filling->prompt_rows);
+    }
     --frames_max;
     filling->picked.push_back({*entry, rows});
     entry = waiting_.erase(entry);

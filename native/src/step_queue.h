@@ -32,9 +32,9 @@ class StepQueue {
   std::size_t CountReady() const;
 
   // Takes the sessions of the next step out of the queue, one frame each: decode rows first, in order of arrival, then
-  // prompt chunks while rows are left, `prompt_rows` of them in all. Where the engine does not mix phases, decode steps
-  // and prompt steps take turns, so that neither starves the other; a prompt step is of one chunk, or, where prompts
-  // are cut, of as many pieces as fit. Sessions without credit keep their place.
+  // prompt chunks while rows are left, about `prompt_rows` of them in all. Where the engine does not mix phases, decode
+  // steps and prompt steps take turns, so that neither starves the other; a prompt step is of one chunk, or, where
+  // prompts are cut, of one piece or of whole chunks that fit. Sessions without credit keep their place.
   std::vector<PickedRows> Pick(const ShardFacts& facts, std::uint32_t prompt_rows, TimePoint now);
 
   std::size_t size() const { return waiting_.size(); }
@@ -42,7 +42,8 @@ class StepQueue {
  private:
   // What a step may hold, and what it holds so far.
   struct Filling {
-    std::uint32_t prompt_rows = 0;   // that it may still take
+    std::uint32_t prompt_rows = 0;  // that it may still take
+    bool has_prompt = false;
     bool keeps_exact_alone = false;  // chunks whose bits depend on the rows of a step
     TimePoint now;
     std::uint32_t rows = 0;

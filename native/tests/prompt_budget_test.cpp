@@ -8,35 +8,39 @@
 namespace meshnet {
 namespace {
 
+constexpr double kNoLimit = 1e12;
+
 TEST(PromptBudgetTest, RowsTakeALittleLessThanADecodeStep) {
   PromptBudget budget;
-  EXPECT_EQ(budget.rows(1, 1), PromptBudget::kRowsUnmeasured);
+  EXPECT_EQ(budget.rows(1, 1, kNoLimit), PromptBudget::kRowsUnmeasured);
   budget.Note(true, 128, 128'000);  // 1 ms a row
-  EXPECT_EQ(budget.rows(1, 1), PromptBudget::kRowsUnmeasured);
+  EXPECT_EQ(budget.rows(1, 1, kNoLimit), PromptBudget::kRowsUnmeasured);
   budget.Note(false, 4, 40'000);
-  EXPECT_EQ(budget.rows(4, 1), 36u);
+  EXPECT_EQ(budget.rows(4, 1, kNoLimit), 36u);
 }
 
 TEST(PromptBudgetTest, StepsOfTheWholeCompanyCount) {
   PromptBudget budget;
   budget.Note(true, 128, 128'000);
   budget.Note(false, 4, 40'000);
-  EXPECT_EQ(budget.rows(4, 1), 36u);
-  EXPECT_EQ(budget.rows(1, 1), 36u);
-  EXPECT_EQ(budget.rows(0, 1), 36u);  // those who decode elsewhere on the machine are not counted here
-  EXPECT_EQ(budget.rows(4, 2), 76u);
+  EXPECT_EQ(budget.rows(4, 1, kNoLimit), 36u);
+  EXPECT_EQ(budget.rows(1, 1, kNoLimit), 36u);
+  EXPECT_EQ(budget.rows(0, 1, kNoLimit), 36u);  // those who decode elsewhere on the machine are not counted here
+  EXPECT_EQ(budget.rows(4, 2, kNoLimit), 76u);
   budget.Note(false, 8, 80'000);
-  EXPECT_EQ(budget.rows(4, 1), 36u);
-  EXPECT_EQ(budget.rows(7, 1), 112u);  // a step of 8 rows is longer than one of 7, as far as is known
-  EXPECT_EQ(budget.rows(8, 1), 72u);
-  EXPECT_EQ(budget.rows(4, 4), 352u);
+  EXPECT_EQ(budget.rows(4, 1, kNoLimit), 36u);
+  EXPECT_EQ(budget.rows(7, 1, kNoLimit), 112u);  // a step of 8 rows is longer than one of 7, as far as is known
+  EXPECT_EQ(budget.rows(8, 1, kNoLimit), 72u);
+  EXPECT_EQ(budget.rows(4, 4, kNoLimit), 352u);
   budget.Note(false, 5000, 100'000);
-  EXPECT_EQ(budget.rows(5000, 1), 90u);
+  EXPECT_EQ(budget.rows(5000, 1, kNoLimit), 90u);
+  EXPECT_EQ(budget.rows(4, 4, 50'000), 50u);
+  EXPECT_EQ(budget.rows(4, 4, 0), PromptBudget::kRowsMin);
   PromptBudget odd;
   odd.Note(true, 128, 128'000);
   odd.Note(false, 1, 90'000);
   odd.Note(false, 2, 10'000);
-  EXPECT_EQ(odd.rows(1, 1), PromptBudget::kRowsMin);
+  EXPECT_EQ(odd.rows(1, 1, kNoLimit), PromptBudget::kRowsMin);
 }
 
 TEST(PromptBudgetTest, FollowsWhatStepsTake) {
@@ -44,27 +48,27 @@ TEST(PromptBudgetTest, FollowsWhatStepsTake) {
   budget.Note(true, 128, 128'000);
   budget.Note(false, 1, 40'000);
   for (int step = 0; step < 50; ++step) budget.Note(false, 1, 80'000);
-  EXPECT_EQ(budget.rows(1, 1), 71u);  // from below
+  EXPECT_EQ(budget.rows(1, 1, kNoLimit), 71u);  // from below
   // Small pieces cost more a row, since the weights are read for each.
   for (int step = 0; step < 50; ++step) budget.Note(true, 16, 80'000);
-  EXPECT_EQ(budget.rows(1, 1), 14u);
+  EXPECT_EQ(budget.rows(1, 1, kNoLimit), 14u);
   for (int step = 0; step < 50; ++step) budget.Note(true, 1, 80'000);
-  EXPECT_EQ(budget.rows(1, 1), PromptBudget::kRowsMin);
+  EXPECT_EQ(budget.rows(1, 1, kNoLimit), PromptBudget::kRowsMin);
 }
 
 TEST(PromptBudgetTest, StaysWithinWhatAFrameMayHold) {
   PromptBudget budget;
   budget.Note(true, 8192, 1);
   budget.Note(false, 1, 4'000'000'000u);
-  EXPECT_EQ(budget.rows(1, 1), kMaxRows);
+  EXPECT_EQ(budget.rows(1, 1, kNoLimit), kMaxRows);
   PromptBudget slow;
   slow.Note(true, 1, 4'000'000'000u);
   slow.Note(false, 1, 1);
-  EXPECT_EQ(slow.rows(1, 1), PromptBudget::kRowsMin);
+  EXPECT_EQ(slow.rows(1, 1, kNoLimit), PromptBudget::kRowsMin);
   PromptBudget nothing;
   nothing.Note(true, 0, 100);
   nothing.Note(false, 1, 0);
-  EXPECT_EQ(nothing.rows(1, 1), PromptBudget::kRowsUnmeasured);
+  EXPECT_EQ(nothing.rows(1, 1, kNoLimit), PromptBudget::kRowsUnmeasured);
 }
 
 TEST(PromptBudgetTest, PiecesAreAllButEquallyLong) {

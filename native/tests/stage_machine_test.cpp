@@ -481,6 +481,41 @@ TEST(StageMachineTest, NewcomersShareAPromptStepAndThoseOnExactRoutesHaveOneAlon
   }
 }
 
+TEST(StageMachineTest, OneWhoseRowHasWaitedForLongStillDecodes) {
+  TestStage head({0, 4});
+  ASSERT_TRUE(head.machine.Open(SpecFor(head.engine->facts(), 0, 2, 'a'), At(0)).ok());
+  ASSERT_TRUE(head.machine.Open(LongSpec(head.engine->facts(), 0, 2, 'b'), At(0)).ok());
+  ASSERT_TRUE(head.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'a'), At(1)).ok());
+  head.Run(At(1));
+  ASSERT_TRUE(head.machine.Receive(kBridge, RingToken(0, 8, 2, 'a'), At(2)).ok());
+  head.Run(At(2));
+  ASSERT_TRUE(head.machine.Receive(kBridge, RingToken(1, 9, 2, 'a'), At(9000)).ok());
+  ASSERT_TRUE(head.machine.Receive(kBridge, Chunk(0, 0, 128, true, 'b'), At(9000)).ok());
+  EXPECT_TRUE(head.machine.IsSomebodyStreaming(At(9000)));
+  EXPECT_LT(StepRows(&head, At(9000), 'b').front(), 128u);
+}
+
+TEST(StageMachineTest, ALongPromptIsComputedToItsEndBeforeTheNext) {
+  TestStage stage(std::make_unique<ApartEngine>());
+  ASSERT_TRUE(stage.machine.Open(SpecFor(stage.engine->facts(), 0, 1, 'a'), At(0)).ok());
+  for (const char name : {'b', 'c'}) {
+    ASSERT_TRUE(stage.machine.Open(LongSpec(stage.engine->facts(), 0, 1, name), At(0)).ok());
+  }
+  ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 8, true, 'a'), At(1)).ok());
+  stage.RunOrders();
+  NextStep(&stage, At(1));
+  for (const char name : {'b', 'c'}) {
+    ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, 64, false, name), At(2)).ok());
+  }
+  std::string order;
+  while (stage.machine.HasReady() && order.size() < 1000) {
+    for (const auto& [name, rows] : NextStep(&stage, At(2))) {
+      if (name != 'a' && (order.empty() || order.back() != name)) order.push_back(name);
+    }
+  }
+  EXPECT_EQ(order, "bc");
+}
+
 TEST(StageMachineTest, TellsWhoStreamsFromWhosePromptMayBeUnderWay) {
   TestStage head({0, 4});
   ASSERT_TRUE(head.machine.Open(SpecFor(head.engine->facts(), 0, 2), At(0)).ok());

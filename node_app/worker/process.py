@@ -48,14 +48,15 @@ class WorkerCommand:
         program: absolute path.
         socket_path: where it listens for the agent; its directory is 0700.
         link_listen: `host:port` for peers; empty: no listener.
-        local_links: directory, 0700, where workers of this user and machine meet; None: over the network only.
+        local_links: gives the directory, 0700, where workers of this user and machine meet; None: the network only.
+            Asked at each start: it may have been removed meanwhile.
         allow_probe: let Probe take and give tensors.
     """
 
     program: Path
     socket_path: Path
     link_listen: str
-    local_links: Path | None
+    local_links: Callable[[], Path | None]
     allow_probe: bool
 
     def arguments(self, parent_pid: int) -> list[str]:
@@ -63,8 +64,9 @@ class WorkerCommand:
         line = [str(self.program), "--socket", str(self.socket_path), "--parent-pid", str(parent_pid)]
         if self.link_listen:
             line += ["--link-listen", self.link_listen]
-        if self.local_links is not None:
-            line += ["--local-links", str(self.local_links)]
+        links = self.local_links()
+        if links is not None:
+            line += ["--local-links", str(links)]
         if self.allow_probe:
             line.append("--allow-probe")
         return line
@@ -117,6 +119,7 @@ class WorkerProcess:
 
         Raises:
             WorkerError: it cannot be run, ended, or printed no ready line in time; nothing is left running.
+            StateError: the directory for local links cannot be used.
         """
         command.socket_path.unlink(missing_ok=True)  # left by a worker that was killed
         try:

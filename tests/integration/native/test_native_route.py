@@ -88,7 +88,9 @@ async def test_residence_and_logprobs_come_along(tmp_path: Path) -> None:
 @pytest.mark.parametrize("direct", [False, True], ids=["bridged", "direct"])
 async def test_eight_sessions_at_once_do_not_mix(tmp_path: Path, direct: bool) -> None:
     given = [
-        terms(key=SessionKey(bytes([number]) * 16, 1), sampling=replace(SAMPLED, seed=number)) for number in range(8)
+        # Exact: each prompt takes one step.
+        terms(key=SessionKey(bytes([number]) * 16, 1), sampling=replace(SAMPLED, seed=number), is_exact=True)
+        for number in range(8)
     ]
     async with native_route(tmp_path, [3]) as running:
         gateways = {one.key: await _open(running, one, direct) for one in given}
