@@ -22,7 +22,9 @@ HOSTILE_U64: Final = (0, 1, 2, 31, 33, 2**16, 2**31 - 1, 2**31, 2**32 - 1, 2**32
 HOSTILE_U32: Final = (0, 1, 2, 7, 12, 13, 33, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 HOSTILE_VALUES: Final[tuple[Value, ...]] = (
     0, 1, 2**31 - 1, 2**32 - 1, -1.0, float("nan"), float("inf"), "", "text", True, [0], [1, 2], ["a"], [2**31 - 1] * 9,
+    "\x1b[2J\n", "name" * 2000,
 )  # fmt: skip
+HOSTILE_NAMES: Final = ("\x1b[2J", "two\nlines", "\u202egnp", "name" * 2000, "llama", "unheard-of")
 WIDTH: Final = 64
 
 
@@ -136,7 +138,7 @@ class Mutator:
     ) -> tuple[dict[str, Value], list[HeaderTensor]]:
         """Change what the file says, in sound bytes."""
         key = self._draw.choice(list(metadata))
-        match self._draw.choice(("value", "value", "value", "absent", "layers", "names", "split")):
+        match self._draw.choice(("value", "value", "value", "absent", "layers", "names", "split", "architecture")):
             case "value":
                 self._note("wrong value")
                 metadata[key] = self._draw.choice(HOSTILE_VALUES)
@@ -152,6 +154,13 @@ class Mutator:
                 name = self._draw.choice(("", "blk.9.x", "blk.99999.x", "blk.-1.x", "output_norm.weight", "n" * 64))
                 at = self._draw.randrange(len(tensors))
                 tensors[at] = HeaderTensor(name, tensors[at].shape, tensors[at].type)
+            case "architecture":
+                self._note("wrong architecture")
+                own, other = metadata["general.architecture"], self._draw.choice(HOSTILE_NAMES)
+                metadata = {key.replace(f"{own}.", f"{other}.", 1): value for key, value in metadata.items()}
+                metadata["general.architecture"] = other
+                if self._draw.random() < 0.5:
+                    metadata.pop(f"{other}.context_length", None)
             case _:
                 self._note("wrong split")
                 metadata |= {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from meshnet.artifact.gguf import printable
 from meshnet.artifact.model.inventory import bytes_by_type
 from meshnet.inspect.as_json import CODEC_NAMES
 
@@ -34,9 +35,10 @@ def as_text(report: Report) -> str:
 def _model(report: Report) -> list[str]:
     header, files = report.header, report.files
     nextn = f" and {header.n_nextn} nextn block(s)" if header.n_nextn else ""
+    name = printable(header.paths[0].name, NAME_CHARACTERS)
     lines = [
         (
-            f"{_printable(header.paths[0].name)}: {_printable(header.architecture)}, {header.n_layers} layers{nextn}, "
+            f"{name}: {header.architecture}, {header.n_layers} layers{nextn}, "
             f"hidden rows of {header.embedding_length}, {header.context_length} positions"
         ),
         (
@@ -163,8 +165,3 @@ def size(size_bytes: int) -> str:
             break
         value, unit = value / KIB, larger
     return f"{size_bytes} B" if unit == "B" else f"{value:.2f} {unit}"
-
-
-def _printable(words: str) -> str:
-    """Text from a file as a terminal may show it."""
-    return "".join(character if character.isprintable() else "?" for character in words[:NAME_CHARACTERS])

@@ -7,6 +7,7 @@ from meshnet.artifact.gguf.digest import artifact_digest, combined_digest, file_
 from meshnet.artifact.gguf.header import AvailableModel, GgufHeader, layer_of, read_available, read_header
 from meshnet.artifact.gguf.missing_ranges import MissingRange, missing_ranges, refuse_missing
 from meshnet.artifact.gguf.part import GgufPart, GgufTensor
+from meshnet.artifact.gguf.printable import printable
 from meshnet.artifact.gguf.reader import MetadataValue
 from meshnet.artifact.gguf.vocabulary import write_vocab_only
 
@@ -22,6 +23,7 @@ __all__ = [
     "file_digest",
     "layer_of",
     "missing_ranges",
+    "printable",
     "read_available",
     "read_header",
     "refuse_missing",

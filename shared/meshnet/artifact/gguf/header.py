@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from meshnet.artifact.gguf.limits import MAX_HEADER_BYTES, MAX_LAYERS, MAX_PARTS, MAX_TENSORS, refused, require
 from meshnet.artifact.gguf.part import GgufPart, read_part
 from meshnet.artifact.gguf.part_names import part_path, split_number
+from meshnet.artifact.gguf.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from meshnet.artifact.gguf.part import GgufTensor
     from meshnet.artifact.gguf.reader import MetadataValue
 
+# It stands in keys, and so in messages.
+_ARCHITECTURE_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _LAYER_NAME: Final = re.compile(r"blk\.(\d{1,9})\.")
 # Announce blocks that the file may not hold, and then do not count them. Source: deepseek4.cpp, load_arch_hparams.
 _NEXTN_BY_TENSOR: Final = frozenset({"deepseek4"})
@@ -50,8 +53,15 @@ class GgufHeader:
 
     @property
     def architecture(self) -> str:
-        """Name of the architecture, e.g. "llama"."""
-        return self.text("general.architecture")
+        """Name of the architecture, e.g. "llama".
+
+        Raises:
+            ArtifactError: `bad_metadata`: absent, or no name.
+        """
+        name = self.text("general.architecture")
+        if not _ARCHITECTURE_NAME.fullmatch(name):
+            raise refused("bad_metadata", "general.architecture is no name of 1 to 64 letters, digits and ._-")
+        return name
 
     @property
     def n_blocks(self) -> int:
@@ -161,7 +171,8 @@ def _read_parts(paths: Sequence[Path], *, is_data_here: bool) -> AvailableModel:
     for path in paths:
         part = read_part(path, is_data_here=is_data_here)
         number = split_number(part, "split.no", default=0)
-        require(number not in by_number, "bad_metadata", f"{path.name} is part {number + 1} once more")
+        require(number >= 0, "bad_metadata", f"a part's number is {number}")
+        require(number not in by_number, "bad_metadata", f"{printable(path.name)} is part {number + 1} once more")
         by_number[number] = part
     if 0 not in by_number:
         raise refused("not_first_part", "give the first part's path")

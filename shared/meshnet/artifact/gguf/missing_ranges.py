@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.artifact.gguf.limits import refused
+from meshnet.artifact.gguf.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -32,7 +33,8 @@ class MissingRange:
     end_bytes: int
 
     def __str__(self) -> str:
-        return f"{self.tensor_name} (bytes {self.begin_bytes} to {self.end_bytes} of {self.file_name})"
+        tensor, file = printable(self.tensor_name), printable(self.file_name)
+        return f"{tensor} (bytes {self.begin_bytes} to {self.end_bytes} of {file})"
 
 
 def missing_ranges(header: GgufHeader, names: Collection[str]) -> list[MissingRange]:

@@ -22,6 +22,7 @@ from meshnet.artifact.gguf.limits import (
     refused,
     require,
 )
+from meshnet.artifact.gguf.printable import printable
 from meshnet.artifact.gguf.reader import HeaderReader
 from meshnet.artifact.gguf.tensor_types import TENSOR_TYPES, TensorType
 
@@ -102,13 +103,13 @@ def read_part(path: Path, *, is_data_here: bool = True) -> GgufPart:
         with path.open("rb") as file:
             return _read(path, HeaderReader(file, file_bytes), file_bytes if is_data_here else MAX_FILE_BYTES)
     except OSError as error:
-        raise refused("unreadable", f"{path.name}: {error.strerror}") from error
+        raise refused("unreadable", f"{printable(path.name)}: {error.strerror}") from error
 
 
 def _read(path: Path, reader: HeaderReader, end_bytes: int) -> GgufPart:
     """Read a header whose tensors end before `end_bytes`."""
     is_gguf = reader.file_bytes >= len(MAGIC) and reader.take(len(MAGIC)) == MAGIC
-    require(is_gguf, "not_gguf", f"{path.name} is no GGUF file")
+    require(is_gguf, "not_gguf", f"{printable(path.name)} is no GGUF file")
     version = reader.u32()
     require(version in SUPPORTED_VERSIONS, "unsupported_version", f"version {version}")
     n_tensors, n_keys = reader.u64(), reader.u64()

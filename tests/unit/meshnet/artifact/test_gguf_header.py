@@ -59,6 +59,11 @@ def array_of(element: int, count: int, data: bytes = b"") -> bytes:
     return string("list") + struct.pack("<IIQ", ARRAY, element, count) + data
 
 
+def of_architecture(name: str) -> GgufFile:
+    keys = [entry(f"{name}.{key}", 2) for key in ("block_count", "context_length", "embedding_length")]
+    return GgufFile(keys=[entry("general.architecture", name), *keys])
+
+
 BAD_FILES: dict[str, tuple[str, GgufFile]] = {
     "other_magic": ("not_gguf", GgufFile(magic=b"GGML")),
     "version_1": ("unsupported_version", GgufFile(version=1)),
@@ -102,6 +107,11 @@ BAD_FILES: dict[str, tuple[str, GgufFile]] = {
     "tensor_of_a_layer_too_many": ("bad_tensor", one_tensor(name="blk.2.weight")),
     "layers_missing": ("bad_metadata", GgufFile(keys=[MODEL_KEYS[0]])),
     "architecture_missing": ("bad_metadata", GgufFile(keys=MODEL_KEYS[1:])),
+    "architecture_empty": ("bad_metadata", of_architecture("")),
+    "architecture_too_long": ("bad_metadata", of_architecture("a" * 65)),
+    "architecture_of_escapes": ("bad_metadata", of_architecture("\x1b[2J")),
+    "architecture_of_two_lines": ("bad_metadata", of_architecture("llama\n")),
+    "architecture_of_other_letters": ("bad_metadata", of_architecture("llama\u0663")),
     "layers_as_text": ("bad_metadata", GgufFile(keys=[MODEL_KEYS[0], entry("llama.block_count", "2")])),
     "layers_as_bool": ("bad_metadata", GgufFile(keys=[MODEL_KEYS[0], entry("llama.block_count", True)])),
     "layers_beyond_all_limits": ("bad_metadata", GgufFile(keys=[MODEL_KEYS[0], entry("llama.block_count", 5000)])),
@@ -113,6 +123,19 @@ def test_bad_file(code: str, file: GgufFile, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError) as refused:
         read_header(file.write(tmp_path / "model.gguf"))
     assert refused.value.code == code
+    assert refused.value.message.isprintable()
+    assert len(refused.value.message) < 200
+
+
+def test_names_of_files_are_shown_as_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "\x1b[2J\n\udcff.gguf"
+    for text, code in (("no model, but long enough", "not_gguf"), (None, "unreadable")):
+        path.unlink() if text is None else path.write_text(text)
+        with pytest.raises(ArtifactError) as refused:
+            read_header(path)
+        assert refused.value.code == code
+        assert refused.value.message.startswith("?[2J??.gguf")
+        assert refused.value.message.isprintable()
 
 
 def test_every_cut_of_the_file_is_noticed(tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
-from meshnet.artifact.gguf import artifact_digest, read_header, write_vocab_only
+from meshnet.artifact.gguf import artifact_digest, read_available, read_header, write_vocab_only
 from meshnet.errors import ArtifactError
 from tests.simulators.fake_model import write_fake_model
-from tests.unit.meshnet.artifact.gguf_bytes import MODEL_KEYS, GgufFile, entry, tensor, tensors_of_layer
+from tests.unit.meshnet.artifact.gguf_bytes import MODEL_KEYS, GgufFile, entry, string, tensor, tensors_of_layer
+
+INT32 = 5
 
 
 def split_keys(number: int, count: int, tensors: int = 2) -> list[bytes]:
@@ -50,6 +53,16 @@ def test_mixed_up_parts(wrong: dict[str, int], tmp_path: Path) -> None:
     with pytest.raises(ArtifactError) as refused:
         read_header(write_parts(tmp_path, **wrong))
     assert refused.value.code == "bad_metadata"
+
+
+def test_a_part_of_a_negative_number_does_not_come_before_the_first(tmp_path: Path) -> None:
+    first = GgufFile(keys=[*MODEL_KEYS, *split_keys(0, 1)]).write(tmp_path / "first.gguf")
+    negative = [*MODEL_KEYS, string("split.no") + struct.pack("<Ii", INT32, -1), *split_keys(0, 1)[1:]]
+    other = GgufFile(keys=negative, tensors=[tensor("blk.1.other", [8], 0)]).write(tmp_path / "other.gguf")
+    with pytest.raises(ArtifactError) as refused:
+        read_available([first, other])
+    assert refused.value.code == "bad_metadata"
+    assert read_available([first]).header.paths == (first,)
 
 
 def test_fewer_tensors_than_promised(tmp_path: Path) -> None:

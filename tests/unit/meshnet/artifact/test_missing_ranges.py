@@ -58,6 +58,11 @@ def test_each_hole_is_named_by_its_tensor_and_bytes(whole: Path) -> None:
     assert missing_ranges(header, {"blk.0.weight", "blk.2.weight"}) == []
 
 
+def test_names_are_shown_as_one_line() -> None:
+    hole = MissingRange("model\n.gguf", "blk.1\x1b[2J\udcff", 0, 4096)
+    assert str(hole) == "blk.1?[2J? (bytes 0 to 4096 of model?.gguf)"
+
+
 def test_a_hole_over_several_tensors_is_cut_to_each(whole: Path) -> None:
     hole = place(whole, "blk.1.weight")[0] // PAGE * PAGE + PAGE, place(whole, "blk.3.weight")[0] // PAGE * PAGE
     header = read_header(with_holes(whole, hole))

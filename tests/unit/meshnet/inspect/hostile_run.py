@@ -23,21 +23,27 @@ from tests.simulators.hostile_gguf import Mutator
 
 # Of the whole process; a length that is believed before it is checked goes far beyond.
 ADDRESS_SPACE_BYTES = 1 << 30
+# Of a message, which may stand on a terminal.
+MESSAGE_LENGTH_MAX = 500
 QUESTIONS = ([], ["--memory", "1G,1G"], ["--layers", "1:3"], ["--context", "8192", "--sequences", "3"])
 
 
 def judge(path: Path, arguments: list[str]) -> str:
-    """The error's code, or "accepted"; another exception's type, with "!"."""
-    told = io.StringIO()
+    """The error's code, or "accepted"; with "!", another exception's type or what a message or a sum is."""
+    told, shown = io.StringIO(), io.StringIO()
     try:
         with redirect_stdout(told):
             inspect([str(path), "--json", *arguments])
-            found = json.loads(told.getvalue())
+        found = json.loads(told.getvalue())
+        with redirect_stdout(shown):
             inspect([str(path), *arguments])
     except MeshnetError as error:
-        return error.code
+        is_shown = error.message.isprintable() and len(error.message) < MESSAGE_LENGTH_MAX
+        return error.code if is_shown else "!message"
     except Exception as error:  # noqa: BLE001 - what must not happen is counted
         return f"!{type(error).__name__}"
+    if not all(line.isprintable() for line in shown.getvalue().split("\n")):
+        return "!tables"
     sums = found["tensor_bytes"] + found["metadata_bytes"] + found["padding_bytes"] == found["file_bytes"]
     return "accepted" if sums and found["padding_bytes"] >= 0 and found["layers"] >= 1 else "!wrong sums"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from meshnet.artifact.gguf import header
 from tests.simulators.gguf_header import write_header
 from tests.simulators.hostile_gguf import fields_of, sound_models
 from tests.unit.meshnet.inspect.hostile_run import judge
@@ -47,6 +49,14 @@ def test_without_the_checks_something_goes_wrong() -> None:
     """The control: the same files, read by a reader that believes them."""
     found = run("--count", "600", "--seed", "4", "--unchecked")
     assert found["untyped"] > 0
+
+
+def test_a_name_in_a_message_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: were any name taken, what a message says of it would be noticed."""
+    path = write_header(tmp_path / "model.gguf", {"general.architecture": "\x1b[2J"}, [])
+    assert judge(path, []) == "bad_metadata"
+    monkeypatch.setattr(header, "_ARCHITECTURE_NAME", re.compile(r"(?s).*"))
+    assert judge(path, []) == "!message"
 
 
 @pytest.mark.parametrize("name", sound_models())

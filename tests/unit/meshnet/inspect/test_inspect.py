@@ -12,7 +12,7 @@ from meshnet.errors import MeshnetError
 from meshnet.inspect.main import main
 from tests.simulators.deepseek_v4_flash import write_deepseek_v4_flash, write_deepseek_v4_flash_parts
 from tests.simulators.fake_model import write_fake_model
-from tests.simulators.gguf_header import HeaderTensor, write_header
+from tests.simulators.gguf_header import HeaderTensor, Value, write_header
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,12 +156,16 @@ def test_questions_that_have_no_answer(code: str, arguments: list[str], tmp_path
 def test_names_from_a_file_do_not_reach_the_terminal_as_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    architecture = "a\x1b[2Jb"
-    metadata = {"general.architecture": architecture} | {
-        f"{architecture}.{key}": 8 for key in ("block_count", "context_length", "embedding_length")
-    }
-    assert main([str(write_header(tmp_path / "m.gguf", metadata, [])), "--context", "8"]) == 0
+    def metadata(architecture: str) -> dict[str, Value]:
+        figures = {f"{architecture}.{key}": 8 for key in ("block_count", "context_length", "embedding_length")}
+        return {"general.architecture": architecture, **figures}
+
+    path = tmp_path / "m\x1b[2J.gguf"
+    assert main([str(write_header(path, metadata("llama"), [])), "--context", "8"]) == 0
     assert "\x1b" not in capsys.readouterr().out
+    with pytest.raises(MeshnetError) as refused:
+        main([str(write_header(path, metadata("a\x1b[2Jb"), []))])
+    assert (refused.value.code, refused.value.message.isprintable()) == ("bad_metadata", True)
 
 
 def test_a_wrong_command_line_and_help(capsys: pytest.CaptureFixture[str]) -> None:
