@@ -13,7 +13,7 @@ import gguf
 import numpy as np
 import torch
 
-from meshnet.artifact.gguf import layer_of
+from meshnet.artifact.gguf import layer_of, printable
 from meshnet.errors import ArtifactError
 from node_app.torch_engine.model_facts import unsupported
 
@@ -69,7 +69,7 @@ class GgufWeights:
             layer = layer_of(name)
             is_used_elsewhere = name in _OF_THE_MODEL if layer is None else not layer_begin <= layer < layer_end
             if not is_used_elsewhere:
-                raise unsupported(f"a model with the tensor {name}")
+                raise unsupported(f"a model with the tensor {printable(name)}")
 
     def _place(self, name: str) -> tuple[Path, GgufTensor]:
         if name not in self._places:
@@ -87,9 +87,11 @@ def _read(path: Path, tensor: GgufTensor) -> bytes:
             file.seek(tensor.offset_bytes)
             data = file.read(tensor.size_bytes)
     except OSError as error:
-        raise ArtifactError("unreadable", "Unusable model file", f"{path.name}: {error.strerror}") from error
+        raise ArtifactError("unreadable", "Unusable model file", f"{printable(path.name)}: {error.strerror}") from error
     if len(data) != tensor.size_bytes:
-        raise ArtifactError("truncated", "Unusable model file", f"{path.name} became shorter while it was read")
+        raise ArtifactError(
+            "truncated", "Unusable model file", f"{printable(path.name)} became shorter while it was read"
+        )
     return data
 
 
@@ -99,7 +101,7 @@ def _dequantised(data: bytes, tensor: GgufTensor) -> np.ndarray:
     try:
         values = gguf.dequantize(rows, gguf.GGMLQuantizationType[tensor.type.name.upper()])
     except (KeyError, NotImplementedError) as error:
-        message = f"{tensor.name} is of the type {tensor.type.name}, which cannot be dequantised"
+        message = f"{printable(tensor.name)} is of the type {tensor.type.name}, which cannot be dequantised"
         raise ArtifactError("unsupported_tensor_type", "Unusable model file", message) from error
     # What comes from a buffer of bytes may not be written to, which torch warns of: such is copied.
     return np.require(values, np.float32, ["C", "W"])

@@ -39,6 +39,13 @@ _DEFAULT_ROPE_BASE: Final = 10_000.0
 _LARGEST_SIZE: Final = 2**20
 # Their presence means a graph that is not this one.
 _FOREIGN_KEYS: Final = ("expert_count", "attention.sliding_window", "attention.scale", "logit_scale", "residual_scale")
+# What else they may say without another graph; absent means the same. Zero is no factor. Source: llama-model.cpp.
+_SAME_GRAPH: Final[dict[str, tuple[float, ...]]] = {
+    "attention.causal": (True,),
+    "rope.scale_linear": (0, 1),
+    "rope.scaling.attn_factor": (1,),
+    "rope.scaling.factor": (0, 1),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +115,11 @@ def _refuse_other_graphs(header: GgufHeader) -> None:
     for name in _FOREIGN_KEYS:
         if header.metadata.get(f"{header.architecture}.{name}"):
             raise unsupported(f"{header.architecture} with {name}")
-    scaling = header.metadata.get(f"{header.architecture}.rope.scaling.type", "none")
-    if scaling != "none":
-        raise unsupported(f"rope scaling of the type {scaling!r}")
+    for name, values in _SAME_GRAPH.items():
+        if header.metadata.get(f"{header.architecture}.{name}", values[-1]) not in values:
+            raise unsupported(f"{header.architecture} with another {name} than {' or '.join(map(str, values))}")
+    if header.metadata.get(f"{header.architecture}.rope.scaling.type", "none") != "none":
+        raise unsupported(f"{header.architecture} with a rope.scaling.type")
 
 
 def _size(header: GgufHeader, name: str, default: int | None = None) -> int:

@@ -144,9 +144,32 @@ def altered_llama(folder: Path, **numbers: float) -> Path:
     return path
 
 
-def test_metadata_of_another_graph_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(WorkerError, match="expert_count"):
-        TorchEngine.load(altered_llama(tmp_path, expert_count=8))
+OTHER_GRAPHS = [
+    ("expert_count", 8),
+    ("attention.sliding_window", 128),
+    ("attention.scale", 0.5),
+    ("logit_scale", 2.0),
+    ("residual_scale", 2.0),
+    ("attention.causal", False),
+    ("rope.scale_linear", 2.0),
+    ("rope.scaling.attn_factor", 0.0),
+    ("rope.scaling.attn_factor", 0.5),
+    ("rope.scaling.factor", 4.0),
+    ("rope.scaling.factor", float("nan")),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), OTHER_GRAPHS)
+def test_metadata_of_another_graph_are_refused(tmp_path: Path, name: str, value: float) -> None:
+    with pytest.raises(WorkerError, match=name) as refused:
+        TorchEngine.load(altered_llama(tmp_path, **{name.replace(".", "__"): value}))
+    assert refused.value.code == "unsupported_architecture"
+
+
+def test_metadata_that_scale_nothing_are_not_another_graph(tmp_path: Path) -> None:
+    said = {"rope__scaling__factor": 1.0, "rope__scale_linear": 0.0, "rope__scaling__attn_factor": 1.0}
+    engine = TorchEngine.load(altered_llama(tmp_path, attention__causal=True, **said))
+    assert engine.open(1).step_tokens([3]).shape == (1, engine.facts.width)
 
 
 def test_a_tensor_that_the_graph_does_not_use_is_refused_where_it_is_owned(tmp_path: Path) -> None:
