@@ -2,7 +2,7 @@
 
 Invariants: the file is read, never kept; its bytes are untrusted, and only a vocabulary that opens is taken in; the
 row is written last, so that an interrupted import leaves no model behind. Importing again gives the model that is
-there.
+there; what is known of its layers becomes what is known of them now.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from django.conf import settings
 
 from meshnet.artifact.gguf import artifact_digest, read_header, refuse_missing, write_vocab_only
 from meshnet.artifact.model.cuts import legal_cuts
-from meshnet.errors import MeshnetError
+from meshnet.errors import ArtifactError, MeshnetError
 from meshnet.vocab import open_vocabulary
 from tracker_site.catalog.models import NAME_PATTERN, Model
 
@@ -54,14 +54,16 @@ def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completi
     header = read_header(path)
     # The digest of a file with holes would turn away every node that has the whole one.
     refuse_missing(header, {tensor.name for tensor in header.tensors})
-    cuts = legal_cuts(header)
+    template = _own_template(header)
+    cuts = list(legal_cuts(header).cuts)
     digest = artifact_digest(header.paths).hex()
     existing = Model.objects.filter(artifact_digest=digest).first()
     if existing is not None:
+        _correct_layers(existing, header.n_layers, cuts)
         return ImportedModel(existing, is_new=False)
     chosen = _free_name(name or _own_name(header))
     vocabulary_file = f"{digest}.gguf"
-    vocabulary = _copy_vocabulary(header, vocabulary_file)
+    vocabulary = _copy_vocabulary(header, vocabulary_file, template)
     model = Model.objects.create(
         name=chosen,
         artifact_digest=digest,
@@ -69,10 +71,10 @@ def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completi
         n_layers=header.n_layers,
         context_length=header.context_length,
         vocab_size=vocabulary.size,
-        legal_cuts=list(cuts.cuts),
+        legal_cuts=cuts,
         size_bytes=sum(part.stat().st_size for part in header.paths),
         vocabulary_file=vocabulary_file,
-        chat_template=_own_template(header),
+        chat_template=template,
         end_tokens=sorted(vocabulary.end_tokens),
         prompt_micros=prompt_micros,
         completion_micros=completion_micros,
@@ -80,7 +82,14 @@ def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completi
     return ImportedModel(model, is_new=True)
 
 
-def _copy_vocabulary(header: GgufHeader, file_name: str) -> Vocabulary:
+def _correct_layers(model: Model, n_layers: int, cuts: list[int]) -> None:
+    """An earlier version may have counted layers otherwise, or not have known where the model may be cut."""
+    if (model.n_layers, model.legal_cuts) != (n_layers, cuts):
+        model.n_layers, model.legal_cuts = n_layers, cuts
+        model.save(update_fields=["n_layers", "legal_cuts"])
+
+
+def _copy_vocabulary(header: GgufHeader, file_name: str, template: str) -> Vocabulary:
     folder = Path(settings.VOCABULARY_DIRECTORY)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     target = folder / file_name
@@ -89,7 +98,7 @@ def _copy_vocabulary(header: GgufHeader, file_name: str) -> Vocabulary:
         target,
         architecture=header.architecture,
         context_length=header.context_length,
-        chat_template=_own_template(header) or None,
+        chat_template=template or None,
     )
 
 
@@ -109,5 +118,10 @@ def _own_name(header: GgufHeader) -> str:
 
 
 def _own_template(header: GgufHeader) -> str:
+    """The file's template, empty where it has none, as a database can keep it."""
     template = header.metadata.get("tokenizer.chat_template")
-    return template if isinstance(template, str) else ""
+    if not isinstance(template, str):
+        return ""
+    if "\0" in template or any("\ud800" <= character <= "\udfff" for character in template):
+        raise ArtifactError("bad_metadata", "Bad metadata", "the chat template is no UTF-8 or holds a NUL")
+    return template

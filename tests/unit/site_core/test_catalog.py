@@ -62,6 +62,18 @@ def test_again_it_is_the_same_model(gguf: Path) -> None:
     assert Model.objects.get().prompt_micros == 0
 
 
+@pytest.mark.parametrize("wrong", [{"legal_cuts": None}, {"legal_cuts": [2]}, {"n_layers": 7}])
+def test_again_corrects_what_is_known_of_its_layers(gguf: Path, wrong: dict[str, object]) -> None:
+    first = import_model(gguf).model
+    Model.objects.update(**wrong, prompt_micros=7)
+    again = import_model(gguf)
+    assert not again.is_new
+    stored = Model.objects.get()
+    for model in (again.model, stored):
+        assert (model.pk, model.n_layers, model.legal_cuts) == (first.pk, 6, [1, 2, 3, 4, 5])
+    assert stored.prompt_micros == 7
+
+
 def test_a_name_belongs_to_one_model(gguf: Path, tmp_path: Path) -> None:
     import_model(gguf, name="fake")
     other = write_fake_model(tmp_path / "other.gguf", n_layers=7)
@@ -77,7 +89,10 @@ def test_names_that_are_refused(gguf: Path, name: str) -> None:
     assert not Model.objects.exists()
 
 
-WRONG_FILES = [("missing", "unreadable"), ("text", "not_gguf"), ("cut", "truncated"), ("sparse", "missing_range")]
+WRONG_FILES = [
+    ("missing", "unreadable"), ("text", "not_gguf"), ("cut", "truncated"), ("sparse", "missing_range"),
+    ("template_of_bytes", "bad_metadata"), ("template_with_nul", "bad_metadata"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "code"), WRONG_FILES)
@@ -87,6 +102,10 @@ def test_files_that_are_refused(gguf: Path, tmp_path: Path, kind: str, code: str
         path.write_text("not a model, but long enough to look at")
     elif kind == "cut":
         path.write_bytes(gguf.read_bytes()[:-100])
+    elif kind.startswith("template"):
+        whole, wrong = gguf.read_bytes(), b"\0" if kind == "template_with_nul" else b"\xff"
+        assert whole.count(b"{% endfor %}") == 1
+        path.write_bytes(whole.replace(b"{% endfor %}", b"{% endfor" + wrong + b"%}"))
     elif kind == "sparse":
         with path.open("wb") as file:
             file.write(gguf.read_bytes()[:8192])
