@@ -30,6 +30,29 @@ class ArchitectureRecord:
 Records = dict[str, ArchitectureRecord]
 
 
+@dataclass(frozen=True, slots=True)
+class NativeRun:
+    """What one run of the native comparison left.
+
+    Attributes:
+        status: the program's exit status; below 0, the signal that ended it.
+        failures: tests that failed, those that count nothing included.
+    """
+
+    records: Records
+    status: int
+    failures: int
+
+    def is_good(self) -> bool:
+        """Whether the program itself says that all went well; what it compared is judged by its records."""
+        return self.status == 0 and self.failures == 0
+
+
+def count_failures(report: dict[str, Any]) -> int:
+    """Tests that failed in a report in googletest's JSON."""
+    return sum("failures" in case for suite in report["testsuites"] for case in suite["testsuite"])
+
+
 def read_report(report: dict[str, Any]) -> Records:
     """The counts of a report in googletest's JSON. A test that failed counts as a row that mismatched."""
     records: Records = {}

@@ -1,56 +1,27 @@
-"""Every served architecture on its tiny model: what the native comparison counted, and routes of worker processes.
+"""Every served architecture on its tiny model: routes of worker processes.
 
-The native program compares engines at every cut with the whole model that the library loads its ordinary way. The
-routes here are processes joined by links over TLS, as nodes are; their reference is a worker with all layers.
+The routes are processes joined by links over TLS, as nodes are; their reference is a worker with all layers.
 """
 
 from __future__ import annotations
 
-import json
 import random
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.parity.architecture_counts import ArchitectureRecord, Records, read_report
+from tests.parity.architecture_counts import ArchitectureRecord, Records
 from tests.parity.comparison import Comparison
 from tests.parity.worker_routes import Shards, worker_route
 from tests.simulators.tiny_models import TINY_MODELS, TinyModel, tiny_model
 from tests.simulators.tiny_models.weights import VOCABULARY
 
-NATIVE_TIMEOUT_S: Final = 900
 PROMPT_ROWS: Final = (150, 37)
 GENERATED_ROWS: Final = 32
 SIX_STAGES: Final = 6
 
 
 Progress = Callable[[str], None]
-
-
-def compare_natively(program: Path, folder: Path, models: Path) -> Records:
-    """Run the native comparison on every tiny model; `folder` holds its report.
-
-    Raises:
-        ValueError: it left no report; a comparison that failed is in the counts.
-        TimeoutError: it took too long.
-    """
-    report = folder / "architectures.json"
-    command = [program, "--gtest_brief=1", "--gtest_filter=*/LlamaArchitectureTest.*", f"--gtest_output=json:{report}"]
-    try:
-        subprocess.run(
-            command,
-            env={"MESHNET_TINY_MODELS": str(models)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            timeout=NATIVE_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TimeoutError(f"the native comparison took more than {NATIVE_TIMEOUT_S} s") from error
-    if not report.is_file():
-        raise ValueError(f"{program.name} left no report")
-    return read_report(json.loads(report.read_text(encoding="utf-8")))
 
 
 def process_bounds(model: TinyModel) -> Sequence[tuple[int, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.parity.architecture_counts import ArchitectureRecord, Records
+from tests.parity.architecture_counts import ArchitectureRecord, NativeRun, Records
 from tests.parity.comparison import Comparison
 from tests.parity.noise_control import Control
 from tests.parity.prompts import PROMPTS
@@ -82,6 +82,7 @@ class Record:
     stack_mismatched: int = 0
     stack_together_mismatched: int = 0
     survivors: int = 0
+    native: NativeRun | None = None
     architectures: Records = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
@@ -101,6 +102,8 @@ class Record:
             "control_mismatched": self.control.noisy.mismatched,
             "control_clean_mismatched": self.control.clean.mismatched,
             "survivors": self.survivors,
+            "native_status": None if self.native is None else self.native.status,
+            "native_failures": None if self.native is None else self.native.failures,
             "architectures": {name: record.checks for name, record in self.architectures.items()},
         }
 
@@ -115,4 +118,5 @@ class Record:
         differing = self.rows.mismatched + self.stack_mismatched + self.control.clean.mismatched + self.survivors
         architectures = [self.architectures.get(name, ArchitectureRecord()) for name in plan.architectures]
         are_equal = differing == 0 and all(record.is_good() for record in architectures)
-        return compared_enough and are_equal
+        native_is_good = not plan.architectures or (self.native is not None and self.native.is_good())
+        return compared_enough and are_equal and native_is_good

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from tests.integration.native.native_routes import WORKER
 from tests.parity.architecture_counts import table
-from tests.parity.architectures import compare_all_processes, compare_natively
+from tests.parity.architectures import compare_all_processes
 from tests.parity.comparison import Comparison
 from tests.parity.gguf_parts import split_in_two
+from tests.parity.native_comparison import compare_natively
 from tests.parity.noise_control import Control, compare_with_noise
 from tests.parity.prompts import LONG_PROMPT_TOKENS_MIN, PROMPTS
 from tests.parity.record import Plan, Record
@@ -64,7 +65,9 @@ def run(plan: Plan, root: Path, folder: Path, threads: int, progress: Progress) 
     bench = Bench(model, WORKER, folder, threads, references, progress)
     record = Record()
     if plan.architectures:
-        record.architectures = compare_natively(WORKER.with_name("meshnet_tests"), folder, root / TINY_FOLDER)
+        record.native = compare_natively(WORKER.with_name("meshnet_tests"), folder, root / TINY_FOLDER)
+        record.architectures = record.native.records
+        progress(f"the native comparison: status {record.native.status}, {record.native.failures} failures")
     for carrier in plan.carriers:
         _compare_stack(plan, carrier, root, bench, record)
     # Last: gRPC's threads would be in the way of the children that the stack forks.

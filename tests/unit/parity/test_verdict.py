@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from tests.parity.architecture_counts import EXACT_CHECKS, ArchitectureRecord, read_report, table
+from tests.parity.architecture_counts import (
+    EXACT_CHECKS,
+    ArchitectureRecord,
+    NativeRun,
+    count_failures,
+    read_report,
+    table,
+)
 from tests.parity.comparison import Comparison
+from tests.parity.native_comparison import compare_natively
 from tests.parity.noise_control import Control
 from tests.parity.record import ARCHITECTURES, EVERYTHING, SHORT, Record
 
@@ -19,7 +29,13 @@ def good_record() -> Record:
     answers = 2 * len(EVERYTHING.prompts) * len(EVERYTHING.carriers)
     control = Control(clean=Comparison(rows=8), noisy=Comparison(rows=8, mismatched=8))
     architectures = {name: good_architecture() for name in EVERYTHING.architectures}
-    return Record(rows=Comparison(rows=1536), control=control, stack_prompts=answers, architectures=architectures)
+    return Record(
+        rows=Comparison(rows=1536),
+        control=control,
+        stack_prompts=answers,
+        native=NativeRun(architectures, status=0, failures=0),
+        architectures=architectures,
+    )
 
 
 def good_architecture() -> ArchitectureRecord:
@@ -41,6 +57,10 @@ def test_a_good_run_passes() -> None:
         {"stack_prompts": 0},
         {"stack_mismatched": 1},
         {"survivors": 1},
+        {"native": None},
+        {"native": NativeRun({}, status=1, failures=0)},
+        {"native": NativeRun({}, status=-11, failures=0)},
+        {"native": NativeRun({}, status=0, failures=1)},
         {"control": Control(clean=Comparison(), noisy=Comparison(rows=8, mismatched=8))},
         {"control": Control(clean=Comparison(rows=8, mismatched=1), noisy=Comparison(rows=8, mismatched=8))},
         {"control": Control(clean=Comparison(rows=8), noisy=Comparison(rows=8))},
@@ -124,7 +144,36 @@ def test_the_native_report_is_read_and_a_failed_test_is_a_mismatch() -> None:
 
 
 def test_the_architectures_alone_are_judged_by_themselves() -> None:
-    record = Record(architectures={name: good_architecture() for name in ARCHITECTURES.architectures})
+    architectures = {name: good_architecture() for name in ARCHITECTURES.architectures}
+    record = Record(architectures=architectures, native=NativeRun(architectures, status=0, failures=0))
     assert record.is_good(ARCHITECTURES)
+    assert not replace(record, native=None).is_good(ARCHITECTURES)
     assert not Record().is_good(ARCHITECTURES)
     assert not record.is_good(EVERYTHING)
+
+
+def native_program(folder: Path, report: str | None, status: int) -> Path:
+    """A program that writes this report where the last argument says, and ends so."""
+    path = folder / "tests.sh"
+    write = "" if report is None else f"printf %s '{report}' > \"${{3#--gtest_output=json:}}\"\n"
+    path.write_text(f"#!/bin/sh\n{write}exit {status}\n")
+    path.chmod(0o700)
+    return path
+
+
+@pytest.mark.parametrize(("failed", "status", "is_good"), [(0, 0, True), (1, 1, False), (0, 1, False), (1, 0, False)])
+def test_the_native_programs_status_and_failures_are_kept(
+    tmp_path: Path, failed: int, status: int, is_good: bool
+) -> None:
+    seams = {"name": "NeighboursAgreeOnTheirSeam"} | ({"failures": [{"failure": "no"}]} if failed else {})
+    counted = {"architecture": "llama", "check": "alone", "cuts": "3", "rows": "9", "mismatched_rows": "0"}
+    report = json.dumps({"testsuites": [{"testsuite": [seams, counted]}]})
+    found = compare_natively(native_program(tmp_path, report, status), tmp_path, tmp_path)
+    assert (found.status, found.failures, found.is_good()) == (status, failed, is_good)
+    assert found.records["llama"].checks["alone"]["rows"] == 9
+    assert count_failures(json.loads(report)) == failed
+
+
+def test_a_native_program_without_a_report_says_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="status 3"):
+        compare_natively(native_program(tmp_path, None, 3), tmp_path, tmp_path)
