@@ -31,11 +31,16 @@ def provide() -> bool:
     """Install PyTorch unless some version of it is there; whether it is there now. Idempotent."""
     if importlib.util.find_spec("torch") is not None:
         return True
-    return any(
-        subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=_INSTALL_TIMEOUT_S, check=False).returncode
-        == 0
-        for command in commands()
-    )
+    return any(_succeeds(command) for command in commands())
+
+
+def _succeeds(command: list[str]) -> bool:
+    try:
+        done = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, timeout=_INSTALL_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired:
+        print(f"torch: pip took more than {_INSTALL_TIMEOUT_S} s", file=sys.stderr)
+        return False
+    return done.returncode == 0
 
 
 def main() -> int:

@@ -23,6 +23,7 @@ SEQUENCES_MAX: Final = 4096
 MEMORY_MAX_BYTES: Final = 1 << 50
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _MEMORY: Final = re.compile(r"(\d{1,15}(?:\.\d{1,3})?)([KMGT]?)(?:iB)?")
+_DIGITS: Final = re.compile(r"[0-9]{1,12}")
 _RANGE: Final = re.compile(r"(\d{1,5}):(\d{1,5})")
 
 
@@ -80,7 +81,7 @@ def _count(largest: int) -> type[int]:
 
     class Count(int):
         def __new__(cls, words: str) -> Self:
-            if not words.isascii() or not words.isdigit() or not 1 <= int(words[:12]) <= largest:
+            if not _DIGITS.fullmatch(words) or not 1 <= int(words) <= largest:
                 raise argparse.ArgumentTypeError(f"{words!r} is no number from 1 to {largest}")
             return super().__new__(cls, int(words))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,12 +118,15 @@ def tiny_model(model: TinyModel, folder: Path) -> Path:
     """
     path = folder / f"{model.architecture}.gguf"
     if not (path.is_file() and _sha256(path) == model.sha256):
-        # Tests of several processes may look for it at once.
-        partial = write_tiny_model(model, path.with_suffix(".partial"))
-        found = _sha256(partial)
-        if found != model.sha256:
-            raise ValueError(f"{model.architecture} has the digest {found} instead of {model.sha256}")
-        partial.replace(path)
+        # Tests of several processes may make it at once.
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        try:
+            found = _sha256(write_tiny_model(model, partial))
+            if found != model.sha256:
+                raise ValueError(f"{model.architecture} has the digest {found} instead of {model.sha256}")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
     return path
 
 

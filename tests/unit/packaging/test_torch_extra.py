@@ -16,15 +16,18 @@ Runs = list[list[str]]
 
 @pytest.fixture
 def pip(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runs]:
-    """A pip whose calls end with the given statuses, on a machine without PyTorch."""
+    """A pip whose calls end with the given statuses, None for never, on a machine without PyTorch."""
 
-    def prepare(*statuses: int) -> Runs:
+    def prepare(*statuses: int | None) -> Runs:
         commands: Runs = []
         left = iter(statuses)
 
-        def run(command: list[str], **_options: object) -> SimpleNamespace:
+        def run(command: list[str], *, timeout: float, **_options: object) -> SimpleNamespace:
             commands.append(command)
-            return SimpleNamespace(returncode=next(left))
+            status = next(left)
+            if status is None:
+                raise subprocess.TimeoutExpired(command, timeout)
+            return SimpleNamespace(returncode=status)
 
         monkeypatch.setattr(subprocess, "run", run)
         monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
@@ -41,14 +44,18 @@ def test_pips_own_indexes_are_enough_where_they_have_it(pip: Callable[..., Runs]
     assert torch_extra.CPU_INDEX not in command
 
 
-def test_pytorchs_index_is_asked_where_they_do_not(pip: Callable[..., Runs]) -> None:
-    commands = pip(1, 0)
+@pytest.mark.parametrize("status", [1, None])
+def test_pytorchs_index_is_asked_where_they_do_not(pip: Callable[..., Runs], status: int | None) -> None:
+    commands = pip(status, 0)
     assert torch_extra.provide()
     assert [torch_extra.CPU_INDEX in command for command in commands] == [False, True]
 
 
-def test_a_machine_that_cannot_have_it_says_so(pip: Callable[..., Runs], capsys: pytest.CaptureFixture[str]) -> None:
-    pip(1, 1)
+@pytest.mark.parametrize("status", [1, None])
+def test_a_machine_that_cannot_have_it_says_so(
+    pip: Callable[..., Runs], capsys: pytest.CaptureFixture[str], status: int | None
+) -> None:
+    pip(status, status)
     assert torch_extra.main() == 1
     assert torch_extra.VERSION in capsys.readouterr().err
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,18 @@ def test_another_seed_gives_other_bytes_which_are_refused(tmp_path: Path) -> Non
     assert write_tiny_model(other, tmp_path / "other.gguf").read_bytes() != first.read_bytes()
     with pytest.raises(ValueError, match="digest"):
         tiny_model(other, tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first.gguf", "other.gguf"]
+
+
+def test_processes_that_make_one_file_at_once_do_not_write_into_each_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = tmp_path / f"{TINY_MODELS[0].architecture}.1.partial"
+    foreign.write_bytes(b"half of it")
+    monkeypatch.setattr(os, "getpid", lambda: 2)
+    tiny_model(TINY_MODELS[0], tmp_path)
+    assert foreign.read_bytes() == b"half of it"
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".gguf", ".partial"]
 
 
 def test_the_worker_and_its_tests_name_the_same_architectures() -> None:
