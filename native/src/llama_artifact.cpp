@@ -18,6 +18,7 @@ namespace {
 constexpr std::array kArchitectures = {"llama",  "qwen2",     "qwen3",     "qwen3moe", "glm4moe",  "gpt-oss",
                                        "gemma3", "deepseek2", "deepseek4", "qwen35",   "qwen35moe"};
 constexpr std::uint32_t kMaxParts = 1000;
+constexpr std::uint32_t kMaxLayers = 4096;  // they are looked through by name
 
 struct Free {
   void operator()(gguf_context* context) const { gguf_free(context); }
@@ -166,7 +167,7 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   AddTensorNames(header, &names);
   if (status.ok()) status = CheckParts(path, artifact.n_parts, &names);
   if (!status.ok()) return status;
-  if (artifact.n_layers > names.size()) return Status(Code::kTruncated, "fewer tensors than layers");
+  if (artifact.n_layers > kMaxLayers) return Status(Code::kNotGguf, "a number of layers");
   artifact.n_layers -= DraftLayers(artifact, number(".nextn_predict_layers", 0), names);
   artifact.token_id_layers_end = TokenIdLayersEnd(artifact.n_layers, names);
   return artifact;

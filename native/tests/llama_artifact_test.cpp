@@ -57,6 +57,12 @@ TEST_F(LlamaArtifactTest, LayersThatDraftTokensAreNotCounted) {
   EXPECT_EQ(Inspect(Write("glm4moe", 5, 5, {"output_norm.weight"})).n_layers, 5U);
 }
 
+TEST_F(LlamaArtifactTest, MoreLayersThanAnyModelHasAreRefused) {
+  EXPECT_TRUE(InspectArtifact(Write("llama", 4096, 0, {"output_norm.weight"})).ok());
+  EXPECT_EQ(InspectArtifact(Write("llama", 4097, 0, {"output_norm.weight"})).status().code(), Code::kNotGguf);
+  EXPECT_EQ(InspectArtifact(Write("llama", 0xFFFFFFFF, 0, {"output_norm.weight"})).status().code(), Code::kNotGguf);
+}
+
 TEST_F(LlamaArtifactTest, TokenIdsAreNeededUpToTheLastLayerThatReadsThem) {
   const auto end = [this](const std::vector<std::string>& tensors) {
     return Inspect(Write("deepseek4", 6, 0, tensors)).token_id_layers_end;
