@@ -57,10 +57,6 @@ class LegalCuts:
     rule: CutRule
     cuts: tuple[int, ...]
 
-    def allows(self, layer_begin: int, layer_end: int, n_layers: int) -> bool:
-        """Whether `[layer_begin, layer_end)` cuts the model only where it may be cut."""
-        return self.wrong_cut(layer_begin, layer_end, n_layers) is None
-
     def wrong_cut(self, layer_begin: int, layer_end: int, n_layers: int) -> int | None:
         """The first end of the range at which the model may not be cut, if any."""
         legal = {0, n_layers, *self.cuts}

@@ -29,8 +29,8 @@ def test_most_models_may_be_cut_anywhere(architecture: str, tmp_path: Path) -> N
 def test_what_nobody_has_looked_at_is_not_cut(tmp_path: Path) -> None:
     found = legal_cuts(a_header(tmp_path, "gemma3n", 5))
     assert found == LegalCuts(CutRule.UNKNOWN, ())
-    assert found.allows(0, 5, 5)
-    assert not found.allows(0, 4, 5)
+    assert found.wrong_cut(0, 5, 5) is None
+    assert found.wrong_cut(0, 4, 5) == 4
 
 
 # Figures of a glm-dsa model of twelve layers -> legal cuts.
