@@ -55,6 +55,11 @@ class RunningNode:
     def worker_pid(self) -> int:
         return int(self.program.ready_lines()[-1]["worker_pid"])
 
+    def strike_worker(self, number: signal.Signals) -> None:
+        """Send its present worker a signal; `next_ready` waits for a start after this."""
+        self.starts = len(self.program.ready_lines())
+        os.kill(self.worker_pid, number)
+
     def next_ready(self) -> dict[str, Any]:
         """Wait until the present agent serves (again)."""
         self.starts += 1

@@ -15,7 +15,7 @@ import pytest
 from meshnet.fake import END_TOKEN_ID
 from tests.e2e.answers import a_chat, a_long_chat
 from tests.e2e.conftest import NODES
-from tests.e2e.processes import until
+from tests.e2e.processes import POLL_S, until
 from tests.e2e.stack import COMPLETION_MICROS, RunningNode, Stack
 from tracker_site.routes.deadlines import RouteDeadlines
 
@@ -25,10 +25,11 @@ AT_ONCE = 8
 LOST_DEADLINE_S = 1.0
 STEP_DEADLINE_S = RouteDeadlines().step_min_s  # FakeEngine's steps take microseconds, so the least one holds
 FREED_DEADLINE_S = 1.0
+ROUTE_DEADLINE_S = 5.0
 
 
 def kill_worker(node: RunningNode) -> None:
-    os.kill(node.worker_pid, signal.SIGKILL)
+    node.strike_worker(signal.SIGKILL)
 
 
 def kill_agent(node: RunningNode) -> None:
@@ -36,7 +37,7 @@ def kill_agent(node: RunningNode) -> None:
 
 
 def stop_worker(node: RunningNode) -> None:
-    os.kill(node.worker_pid, signal.SIGSTOP)
+    node.strike_worker(signal.SIGSTOP)
 
 
 def stop_agent(node: RunningNode) -> None:
@@ -60,6 +61,15 @@ def bring_back(stack: Stack, name: str) -> None:
         stack.nodes[name].next_ready()
     else:
         stack.relaunch(name)
+
+
+def until_a_route(stack: Stack, model: str) -> None:
+    """Wait for an answer: the site plans over offers of a moment ago."""
+    limit_s = time.monotonic() + ROUTE_DEADLINE_S
+    while (answer := stack.client.post(a_chat(model, max_tokens=4))).status_code != 200:
+        nodes = {name: stack.nodes[name].program.last_words() for name in NODES[model]}
+        assert time.monotonic() < limit_s, f"{answer.status_code} {answer.text}; {nodes}"
+        time.sleep(POLL_S)
 
 
 @pytest.mark.parametrize("model", list(NODES))
@@ -132,8 +142,7 @@ def test_a_crowd_that_loses_its_tail_hears_of_it_at_once(stack: Stack, model: st
     assert [stage for _, stage in named] == [1] * AT_ONCE
     assert latest_s <= LOST_DEADLINE_S
     stack.nodes[NODES[model][1]].next_ready()
-    # The site plans over offers of a moment ago.
-    until(lambda: stack.client.post(a_chat(model, max_tokens=4)).status_code == 200, "a route is there again", 5.0)
+    until_a_route(stack, model)
     stack.until_idle()
     stack.assert_settled()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import statistics
 import time
@@ -106,7 +105,7 @@ def failed(stack: Stack, model: str) -> str:
     tail = stack.nodes[NODES[model][1]]
     with stack.client.stream(a_long_chat(model)) as stream:
         stream.read_deltas(5)
-        os.kill(tail.worker_pid, signal.SIGKILL)
+        tail.strike_worker(signal.SIGKILL)
         stream.read_to_end()
     tail.next_ready()
     return "failed" if stream.error else "not failed"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -61,7 +60,7 @@ def test_a_killed_tail_is_named_at_once_and_comes_back(stack: Stack) -> None:
     tail = stack.nodes["tail"]
     with stack.client.stream(a_chat(MODEL, "Count to a thousand, one by one.", max_tokens=800)) as stream:
         stream.read_deltas(4)
-        os.kill(tail.worker_pid, signal.SIGKILL)
+        tail.strike_worker(signal.SIGKILL)
         struck_s = time.monotonic()
         stream.read_to_end()
         took_s = time.monotonic() - struck_s

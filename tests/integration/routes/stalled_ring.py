@@ -128,6 +128,10 @@ class Ring:
             await until(lambda: len(session.at_s) >= 2)
             yield
 
+    async def until_still(self) -> None:
+        """Wait until what was on its way to the others has arrived, and nothing follows it."""
+        await until(lambda: all(time.monotonic() - other.at_s[-1] > STILL_S for other in self.others))
+
     async def rates(self) -> list[float]:
         """Tokens per second of each of the others, over one window."""
         begin_s = time.monotonic()

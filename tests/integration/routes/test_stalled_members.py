@@ -33,6 +33,7 @@ async def test_stalled_members_leave_the_others_their_rate(tmp_path: Path, carri
         stalled = await ring.compare(ring.stalled_members, ROUNDS)
         sharing = await ring.compare(ring.taking_part, CONTROL_ROUNDS)
         ring.nodes[TAIL].freeze()
+        await ring.until_still()
         frozen = await ring.rates()
         ring.nodes[TAIL].resume()
     print(f"{carrier}, members that stall: {stalled.describe()}")
