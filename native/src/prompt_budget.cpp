@@ -12,6 +12,8 @@ namespace {
 constexpr double kWeightOfNewest = 0.25;
 // Of a decode step of the whole company, what is left for others than prompts: what is around the steps.
 constexpr double kAround = 0.1;
+// What goes beyond the budget by no more than this part of it is not worth a pass over the weights of its own.
+constexpr std::uint32_t kMorePart = 4;
 
 double Smoothed(double before, double newest) {
   return before == 0.0 ? newest : before + kWeightOfNewest * (newest - before);
@@ -39,15 +41,19 @@ double PromptBudget::DecodeMicroseconds(std::uint32_t rows) const {
 }
 
 std::uint32_t PromptBudget::rows(std::uint32_t decoding, std::uint32_t newcomers, double longest_us) const {
-  const double company_us = DecodeMicroseconds(decoding + newcomers);
+  const double decode_us = DecodeMicroseconds(decoding);
+  double company_us = DecodeMicroseconds(decoding + newcomers);
   if (prompt_rows_per_us_ == 0.0 || company_us == 0.0) return kRowsUnmeasured;
+  // A step of the whole company may have been seen long ago; more rows never cost more for each of them.
+  if (decoding > 0) company_us = std::min(company_us, decode_us * (decoding + newcomers) / decoding);
   const double both_us = (1.0 + newcomers - kAround) * company_us;
-  const double prompt_us = std::clamp(both_us - DecodeMicroseconds(decoding), 0.0, longest_us);
+  const double prompt_us = std::clamp(both_us - decode_us, 0.0, longest_us);
   const double rows = std::min<double>(prompt_rows_per_us_ * prompt_us, kMaxRows);
   return std::max(kRowsMin, static_cast<std::uint32_t>(rows));
 }
 
 std::uint32_t PieceRows(std::uint32_t chunk_rows, std::uint32_t budget) {
+  if (chunk_rows - std::min(budget, chunk_rows) <= budget / kMorePart) return chunk_rows;
   const std::uint32_t pieces = (chunk_rows + budget - 1) / budget;
   return (chunk_rows + pieces - 1) / pieces;
 }

@@ -39,7 +39,7 @@ class PromptBudget {
 };
 
 // Rows of a chunk that a step takes where it may take `budget`: the chunk is cut into as few pieces as that allows, all
-// but equally long. 1 at least; `chunk_rows` and `budget` are positive.
+// but equally long; one that goes a little beyond is not cut. 1 at least; `chunk_rows` and `budget` are positive.
 std::uint32_t PieceRows(std::uint32_t chunk_rows, std::uint32_t budget);
 
 }  // namespace meshnet

@@ -5,6 +5,13 @@
 #include "protocol_limits.h"
 
 namespace meshnet {
+namespace {
+
+// Whole prompt chunks share a step up to so many rows: a larger step takes no less for each of them, and who came first
+// would wait for the others. By hand, on two cores: 12 rows 2.4 ms each, 60 rows 2.0 ms, 256 rows 2.6 ms.
+constexpr std::uint32_t kSharedRows = 64;
+
+}  // namespace
 
 void StepQueue::Add(const std::shared_ptr<Session>& session) {
   if (session->pending.empty()) return;
@@ -42,7 +49,9 @@ std::vector<PickedRows> StepQueue::Pick(const ShardFacts& facts, std::uint32_t p
   }
   if (!prefill_next_) Take(false, facts.max_step_rows, waiting_.size(), &filling);
   const bool is_cut = prompt_rows < kMaxRows;
-  if (filling.picked.empty()) Take(true, facts.max_step_rows, is_cut ? waiting_.size() : 1, &filling);
+  if (filling.picked.empty()) {
+    Take(true, is_cut ? facts.max_step_rows : std::min(kSharedRows, facts.max_step_rows), waiting_.size(), &filling);
+  }
   if (filling.picked.empty()) Take(false, facts.max_step_rows, waiting_.size(), &filling);
   prefill_next_ =
       !filling.picked.empty() && filling.picked.front().session->pending.front().frame.phase() != v1::PHASE_PREFILL;

@@ -33,8 +33,9 @@ class StepQueue {
 
   // Takes the sessions of the next step out of the queue, one frame each: decode rows first, in order of arrival, then
   // prompt chunks while rows are left, about `prompt_rows` of them in all. Where the engine does not mix phases, decode
-  // steps and prompt steps take turns, so that neither starves the other; a prompt step is of one chunk, or, where
-  // prompts are cut, of one piece or of whole chunks that fit. Sessions without credit keep their place.
+  // steps and prompt steps take turns, so that neither starves the other; a prompt step is of one chunk or of
+  // some short ones, or, where prompts are cut, of one piece or of whole chunks that fit. Sessions without credit keep
+  // their place.
   std::vector<PickedRows> Pick(const ShardFacts& facts, std::uint32_t prompt_rows, TimePoint now);
 
   std::size_t size() const { return waiting_.size(); }

@@ -29,7 +29,7 @@ TEST(PromptBudgetTest, StepsOfTheWholeCompanyCount) {
   EXPECT_EQ(budget.rows(4, 2, kNoLimit), 76u);
   budget.Note(false, 8, 80'000);
   EXPECT_EQ(budget.rows(4, 1, kNoLimit), 36u);
-  EXPECT_EQ(budget.rows(7, 1, kNoLimit), 112u);  // a step of 8 rows is longer than one of 7, as far as is known
+  EXPECT_EQ(budget.rows(7, 1, kNoLimit), 46u);  // one of 7 was not seen, but one of 4
   EXPECT_EQ(budget.rows(8, 1, kNoLimit), 72u);
   EXPECT_EQ(budget.rows(4, 4, kNoLimit), 352u);
   budget.Note(false, 5000, 100'000);
@@ -41,6 +41,14 @@ TEST(PromptBudgetTest, StepsOfTheWholeCompanyCount) {
   odd.Note(false, 1, 90'000);
   odd.Note(false, 2, 10'000);
   EXPECT_EQ(odd.rows(1, 1, kNoLimit), PromptBudget::kRowsMin);
+}
+
+TEST(PromptBudgetTest, ALargeStepOfLongAgoDoesNotOutweighThoseOfNow) {
+  PromptBudget budget;
+  budget.Note(true, 128, 128'000);
+  budget.Note(false, 5, 90'000);  // something else had the machine
+  budget.Note(false, 4, 40'000);
+  EXPECT_EQ(budget.rows(4, 1, kNoLimit), 55u);  // 50 ms for five, not 90
 }
 
 TEST(PromptBudgetTest, FollowsWhatStepsTake) {
@@ -75,7 +83,9 @@ TEST(PromptBudgetTest, PiecesAreAllButEquallyLong) {
   EXPECT_EQ(PieceRows(128, kMaxRows), 128u);
   EXPECT_EQ(PieceRows(128, 128), 128u);
   EXPECT_EQ(PieceRows(128, 100), 64u);
-  EXPECT_EQ(PieceRows(17, 16), 9u);
+  EXPECT_EQ(PieceRows(20, 16), 20u);
+  EXPECT_EQ(PieceRows(21, 16), 11u);
+  EXPECT_EQ(PieceRows(3, 2), 2u);
   EXPECT_EQ(PieceRows(1, 16), 1u);
   for (std::uint32_t chunk = 1; chunk <= 300; ++chunk) {
     std::uint32_t left = chunk;
@@ -83,7 +93,7 @@ TEST(PromptBudgetTest, PiecesAreAllButEquallyLong) {
     while (left > 0) {
       const std::uint32_t rows = PieceRows(left, 16);
       ASSERT_GE(rows, 1u);
-      ASSERT_LE(rows, 16u);
+      ASSERT_LE(rows, 20u);
       least = std::min(least, rows);
       left -= rows;
     }

@@ -481,6 +481,30 @@ TEST(StageMachineTest, NewcomersShareAPromptStepAndThoseOnExactRoutesHaveOneAlon
   }
 }
 
+TEST(StageMachineTest, ShortPromptsShareAStepWhereNobodyDecodesAndLongOnesDoNot) {
+  using Parts = std::vector<std::pair<char, std::uint32_t>>;
+  struct Case {
+    std::uint32_t rows;
+    bool is_exact;
+    Parts first;
+  };
+  const std::vector<Case> cases = {{16, false, {{'b', 16}, {'c', 16}, {'d', 16}}},
+                                   {16, true, {{'b', 16}}},
+                                   {32, false, {{'b', 32}, {'c', 32}}},
+                                   {128, false, {{'b', 128}}}};
+  for (const Case& one : cases) {
+    TestStage stage(std::make_unique<ApartEngine>());
+    for (const char name : {'b', 'c', 'd'}) {
+      v1::SessionSpec spec = LongSpec(stage.engine->facts(), 0, 1, name);
+      spec.set_exact(one.is_exact);
+      ASSERT_TRUE(stage.machine.Open(spec, At(0)).ok());
+      ASSERT_TRUE(stage.machine.Receive(kBridge, Chunk(0, 0, one.rows, one.rows == 128, name), At(1)).ok());
+    }
+    stage.RunOrders();
+    EXPECT_EQ(NextStep(&stage, At(1)), one.first) << one.rows;
+  }
+}
+
 TEST(StageMachineTest, OneWhoseRowHasWaitedForLongStillDecodes) {
   TestStage head({0, 4});
   ASSERT_TRUE(head.machine.Open(SpecFor(head.engine->facts(), 0, 2, 'a'), At(0)).ok());

@@ -62,7 +62,7 @@ def gaps_around(streams: Sequence[Stream], newcomer: Stream) -> tuple[list[float
 
 
 def total_rate(streams: Sequence[Stream]) -> float:
-    """Tokens per second of all of them together, from the first token to the last.
+    """Tokens per second of all of them together, from the first token to the last: without prompts and opening.
 
     Raises:
         ValueError: a stream without tokens, or all came at once.
@@ -74,6 +74,18 @@ def total_rate(streams: Sequence[Stream]) -> float:
     if took_s <= 0:
         raise ValueError("tokens that all came at once have no rate")
     return (len(moments) - 1) / took_s
+
+
+def served_rate(streams: Sequence[Stream]) -> float:
+    """Tokens per second of all of them together, from the first asking to the last token: with their prompts.
+
+    Raises:
+        ValueError: a stream without tokens.
+    """
+    if not streams or not all(stream.tokens_s for stream in streams):
+        raise ValueError("a stream without tokens has no rate")
+    took_s = max(stream.tokens_s[-1] for stream in streams) - min(stream.asked_s for stream in streams)
+    return sum(len(stream.tokens_s) for stream in streams) / took_s
 
 
 def p50_p95(values: Sequence[float]) -> dict[str, float]:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.streams import Newcomer, Stream, gaps_around, p50_p95, total_rate
+from tests.bench.streams import Newcomer, Stream, gaps_around, p50_p95, served_rate, total_rate
 
 
 def test_the_rate_counts_all_streams_from_the_first_token_to_the_last() -> None:
     streams = [Stream(0.0, [1.0, 2.0, 3.0]), Stream(0.5, [1.5, 2.5, 3.5, 5.0])]
     assert total_rate(streams) == pytest.approx(6 / 4)
+
+
+def test_the_rate_served_counts_prompts_too_however_they_were_grouped() -> None:
+    one_by_one = [Stream(0.0, [1.0, 5.0]), Stream(0.0, [3.0, 5.0])]
+    together = [Stream(0.0, [3.0, 5.0]), Stream(0.0, [3.0, 5.0])]
+    assert served_rate(one_by_one) == served_rate(together) == pytest.approx(4 / 5)
+    assert total_rate(one_by_one) != total_rate(together)
+    with pytest.raises(ValueError, match="rate"):
+        served_rate([Stream(0.0, [1.0]), Stream(0.0)])
 
 
 @pytest.mark.parametrize("streams", [[], [Stream(0.0)], [Stream(0.0, [1.0]), Stream(0.0)], [Stream(0.0, [1.0, 1.0])]])
