@@ -4,6 +4,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <thread>
 
 #include "protocol_limits.h"
@@ -186,7 +187,7 @@ void FakeEngine::RunSlice(const StepSlice& slice) {
 // a'[i] = (31 a[i] + h[i] + l + 1) mod M, then h'[i] = (3 h[i] + a'[(i + 1) mod width] + p) mod M.
 void FakeEngine::RunRow(Sequence* sequence, std::vector<std::uint64_t>* row) {
   const std::size_t layers = layers_.layer_end - layers_.layer_begin;
-  const std::size_t row_states = layers * width_;
+  const std::size_t row_states = RowStates();
   const std::uint64_t position = sequence->length;
   sequence->states.resize((position + 1) * row_states, 0);
   std::uint32_t* now = sequence->states.data() + position * row_states;
@@ -220,7 +221,33 @@ Status FakeEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   Sequence& state = sequences_[static_cast<std::size_t>(sequence)];
   if (length > state.length) return {Code::kWrongPosition, "a rewind beyond the sequence's length"};
   state.length = length;
-  state.states.resize(length * (layers_.layer_end - layers_.layer_begin) * width_);
+  state.states.resize(length * RowStates());
+  return Status::Ok();
+}
+
+// Every row's states lie one after the other, so all of them can be cut off: the rest is empty.
+Result<SequenceState> FakeEngine::Save(SequenceId sequence, StateScope scope) {
+  if (!IsOpen(sequence)) return Status(Code::kUnknownSession, "the sequence is not open");
+  const Sequence& held = sequences_[static_cast<std::size_t>(sequence)];
+  SequenceState state{scope, held.length, {}};
+  if (scope == StateScope::kWhole) {
+    state.bytes.resize(held.states.size() * sizeof(std::uint32_t));
+    std::memcpy(state.bytes.data(), held.states.data(), state.bytes.size());
+  }
+  return state;
+}
+
+Status FakeEngine::Restore(SequenceId sequence, const SequenceState& state) {
+  if (state.scope == StateScope::kNotTruncated) return Rewind(sequence, state.length);
+  if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
+  if (state.length > facts_.contract.context_length()) return {Code::kContextFull, "no cells for the state's rows"};
+  if (state.bytes.size() != state.length * RowStates() * sizeof(std::uint32_t)) {
+    return {Code::kEngineFailed, "no state of these layers"};
+  }
+  Sequence& held = sequences_[static_cast<std::size_t>(sequence)];
+  held.length = state.length;
+  held.states.resize(state.length * RowStates());
+  std::memcpy(held.states.data(), state.bytes.data(), state.bytes.size());
   return Status::Ok();
 }
 

@@ -21,6 +21,8 @@ class FakeEngine : public ShardEngine {
   Status Open(SequenceId sequence) override;
   Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) override;
   Status Rewind(SequenceId sequence, std::uint64_t length) override;
+  Result<SequenceState> Save(SequenceId sequence, StateScope scope) override;
+  Status Restore(SequenceId sequence, const SequenceState& state) override;
   void Close(SequenceId sequence) override;
   std::uint64_t Length(SequenceId sequence) const override;
   bool IsUsable(SequenceId sequence) const override;
@@ -36,6 +38,7 @@ class FakeEngine : public ShardEngine {
   FakeEngine(const LoadPlan& plan, ShardFacts facts);
 
   bool IsOpen(SequenceId sequence) const;
+  std::size_t RowStates() const { return std::size_t{layers_.layer_end - layers_.layer_begin} * width_; }
   void RunRow(Sequence* sequence, std::vector<std::uint64_t>* row);
   void RunSlice(const StepSlice& slice);
   void AppendLogits(const std::vector<std::uint64_t>& row);

@@ -15,7 +15,9 @@
 #include "llama_artifact.h"
 #include "llama_profile.h"
 #include "llama_slots.h"
+#include "llama_state.h"
 #include "protocol_limits.h"
+#include "rewinding_engine.h"
 #include "seam_codec.h"
 #include "tensor_codec.h"
 
@@ -147,6 +149,7 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   // With cells per sequence, llama.cpp cuts a mixed batch into parts of equal lengths: a chunk's shape would depend on
   // who shares its step.
   facts.mixes_phases = false;
+  facts.truncates = IsTruncated(model);
   facts.weights_bytes = llama_model_size(model);
   for (const auto& [buffer_type, memory] : llama_get_memory_breakdown(context)) {
     facts.kv_bytes += memory.context;
@@ -188,6 +191,8 @@ class LlamaEngine : public ShardEngine {
   Status Open(SequenceId sequence) override;
   Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) override;
   Status Rewind(SequenceId sequence, std::uint64_t length) override;
+  Result<SequenceState> Save(SequenceId sequence, StateScope scope) override;
+  Status Restore(SequenceId sequence, const SequenceState& state) override;
   void Close(SequenceId sequence) override;
   std::uint64_t Length(SequenceId sequence) const override { return IsOpen(sequence) ? At(sequence).length : 0; }
   bool IsUsable(SequenceId sequence) const override { return InRange(sequence) && !At(sequence).is_poisoned; }
@@ -438,6 +443,26 @@ Status LlamaEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   return Status::Ok();
 }
 
+Result<SequenceState> LlamaEngine::Save(SequenceId sequence, StateScope scope) {
+  if (!IsOpen(sequence)) return Status(Code::kUnknownSession, "the sequence is not open");
+  if (At(sequence).is_poisoned) return Status(Code::kNotReady, "the sequence's cells are quarantined");
+  SequenceState state{scope, Length(sequence), {}};
+  if (state.length == 0 || (scope == StateScope::kNotTruncated && facts_.truncates)) return state;
+  const Status status = SaveSlot(context_.get(), At(sequence).slot, scope, &state.bytes);
+  return status.ok() ? Result<SequenceState>(std::move(state)) : Result<SequenceState>(status);
+}
+
+Status LlamaEngine::Restore(SequenceId sequence, const SequenceState& state) {
+  const bool is_whole = state.scope == StateScope::kWhole;
+  if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
+  if (!is_whole && state.length > Length(sequence)) return {Code::kWrongPosition, "a state beyond the sequence"};
+  if (state.length > facts_.contract.context_length()) return {Code::kContextFull, "no cells for the state's rows"};
+  if (state.length == 0 || (!is_whole && facts_.truncates)) return Rewind(sequence, state.length);
+  const Status status = RestoreSlot(context_.get(), At(sequence).slot, state);
+  if (status.ok()) At(sequence).length = state.length;
+  return status;
+}
+
 void LlamaEngine::Close(SequenceId sequence) {
   if (!IsOpen(sequence)) return;
   llama_memory_seq_rm(memory_, At(sequence).slot, -1, -1);
@@ -523,9 +548,8 @@ Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const
   EngineThreads engine_threads = StartThreads(complete.value().threads);
   if (engine_threads.pool == nullptr) return Status(Code::kLoadFailed, "no threads for the engine");
   ShardFacts facts = FactsOf(complete.value(), artifact.value(), model.get(), context.get());
-  return std::unique_ptr<ShardEngine>(std::make_unique<LlamaEngine>(std::move(profile), std::move(model),
-                                                                    std::move(context), std::move(engine_threads),
-                                                                    std::move(facts), params.n_outputs_max));
+  return KeepStates(std::make_unique<LlamaEngine>(std::move(profile), std::move(model), std::move(context),
+                                                  std::move(engine_threads), std::move(facts), params.n_outputs_max));
 }
 
 }  // namespace meshnet

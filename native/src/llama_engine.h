@@ -13,6 +13,7 @@ namespace meshnet {
 
 // Loads the plan's layers of a GGUF file. kFileMissing, kNotGguf, kTruncated, kUnsupportedArchitecture,
 // kLayersOutOfRange, kInvalidArgument, kCancelled (by the observer), kLoadFailed. Any thread; blocks for the load.
+// Where the memory cannot be cut off anywhere, states are kept to go back to: rewinding_engine.h.
 Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer);
 
 }  // namespace meshnet

@@ -60,6 +60,7 @@ struct ShardFacts {
   std::uint32_t max_step_rows = 0;  // rows one Step takes
   std::uint32_t batch_rows = 0;     // rows that are worth batching; at most max_step_rows
   bool mixes_phases = true;         // whether decode and prefill rows may share a step without changing its shape
+  bool truncates = true;            // whether a memory of its kind can be cut off anywhere
   std::uint64_t weights_bytes = 0;
   std::uint64_t kv_bytes = 0;
   std::uint64_t compute_bytes = 0;
@@ -87,6 +88,19 @@ struct StepResult {
   std::span<const float> logits;  // tail: [logits_rows.size(), vocab_size], in their order
 };
 
+// What of a sequence's memory a state holds.
+enum class StateScope {
+  kWhole,         // all: goes on in any sequence of an engine with the same artifact, layers and settings
+  kNotTruncated,  // what cannot be cut off: windows, open blocks of compressors, recurrent states
+};
+
+// What a sequence held when it was `length` rows long; the engine's own bytes, for this process alone.
+struct SequenceState {
+  StateScope scope = StateScope::kWhole;
+  std::uint64_t length = 0;
+  std::vector<std::uint8_t> bytes;
+};
+
 // The end of a part of a step.
 struct StepMark {
   std::string part;
@@ -110,8 +124,17 @@ class ShardEngine {
   virtual Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) = 0;
 
   // Truncates a sequence to `length` rows: what follows is as if it had never been longer. kWrongPosition beyond its
-  // length, kRewindRefused where the memory has no way back to there; the sequence is then as it was.
+  // length, kRewindRefused where there is no way back to there; the sequence is then as it was. After any other code it
+  // holds nothing that may be used.
   virtual Status Rewind(SequenceId sequence, std::uint64_t length) = 0;
+
+  // What a sequence holds now. kUnknownSession, kNotReady (quarantined), kEngineFailed.
+  virtual Result<SequenceState> Save(SequenceId sequence, StateScope scope) = 0;
+
+  // Makes an open sequence what it was when the state was saved. A state of kNotTruncated fits the sequence that it was
+  // taken from alone, where that has not been shorter since. kUnknownSession, kWrongPosition (kNotTruncated, and the
+  // sequence is shorter), kContextFull; kEngineFailed: no state of these layers, and the sequence is to be closed.
+  virtual Status Restore(SequenceId sequence, const SequenceState& state) = 0;
 
   // Ends a sequence and frees its cells; idempotent.
   virtual void Close(SequenceId sequence) = 0;

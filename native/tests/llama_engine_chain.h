@@ -150,6 +150,20 @@ class EngineChain {
     return rewound != 0;
   }
 
+  // Every engine's state of one sequence.
+  std::vector<SequenceState> Save(SequenceId sequence) {
+    std::vector<SequenceState> states;
+    for (const auto& engine : engines_) {
+      Result<SequenceState> state = engine->Save(sequence, StateScope::kWhole);
+      Require(state.status());
+      states.push_back(std::move(state.value()));
+    }
+    return states;
+  }
+  void Restore(SequenceId sequence, const std::vector<SequenceState>& states) {
+    for (std::size_t i = 0; i < engines_.size(); ++i) Require(engines_[i]->Restore(sequence, states.at(i)));
+  }
+
   std::uint64_t Length(SequenceId sequence) const { return engines_.back()->Length(sequence); }
   const std::vector<std::unique_ptr<ShardEngine>>& engines() const { return engines_; }
 

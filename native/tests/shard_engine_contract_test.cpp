@@ -202,6 +202,52 @@ TEST_P(ShardEngineContract, RewindGivesTheSameAgain) {
   EXPECT_EQ(Step({{0, kPrompts[0]}})[0], first[0]);
 }
 
+TEST_P(ShardEngineContract, ASavedStateGoesOnInAnotherSequenceAndInAnotherEngine) {
+  ASSERT_TRUE(engine_->Open(0).ok());
+  const Logits first = Step({{0, kPrompts[0]}})[0];
+  Result<SequenceState> state = engine_->Save(0, StateScope::kWhole);
+  ASSERT_TRUE(state.ok()) << state.status().message();
+  EXPECT_EQ(state.value().length, kPrompts[0].size());
+  const auto go_on = [&](SequenceId sequence) {
+    std::vector<Logits> all = {first};
+    for (int i = 0; i < 4; ++i) all.push_back(Step({{sequence, {ArgMax(all.back())}}})[0]);
+    return all;
+  };
+  const std::vector<Logits> expected = go_on(0);
+  ASSERT_TRUE(engine_->Open(1).ok());
+  Step({{1, kPrompts[1]}});
+  ASSERT_TRUE(engine_->Restore(1, state.value()).ok());
+  EXPECT_EQ(engine_->Length(1), kPrompts[0].size());
+  EXPECT_EQ(go_on(1), expected);
+  engine_ = std::move(GetParam().load(GetParam().plan, GoOn).value());
+  ASSERT_TRUE(engine_->Open(2).ok());
+  ASSERT_TRUE(engine_->Restore(2, state.value()).ok());
+  EXPECT_EQ(go_on(2), expected);
+
+  EXPECT_EQ(engine_->Save(3, StateScope::kWhole).status().code(), Code::kUnknownSession);
+  EXPECT_EQ(engine_->Restore(3, state.value()).code(), Code::kUnknownSession);
+  state.value().bytes.resize(state.value().bytes.size() / 2);
+  EXPECT_EQ(engine_->Restore(2, state.value()).code(), Code::kEngineFailed);
+  state.value().length = 1000;
+  EXPECT_EQ(engine_->Restore(2, state.value()).code(), Code::kContextFull);
+  engine_->Close(2);
+  EXPECT_EQ(Generate(2, kPrompts[0], 4), expected);
+}
+
+TEST_P(ShardEngineContract, WhatCanBeCutOffNeedsNoState) {
+  const std::vector<Logits> first = Generate(0, kPrompts[0], 0);
+  const Result<SequenceState> state = engine_->Save(0, StateScope::kNotTruncated);
+  ASSERT_TRUE(state.ok());
+  EXPECT_TRUE(engine_->facts().truncates);
+  EXPECT_TRUE(state.value().bytes.empty());
+  const Logits next = Step({{0, {7}}})[0];
+  ASSERT_TRUE(engine_->Restore(0, state.value()).ok());
+  EXPECT_EQ(engine_->Length(0), kPrompts[0].size());
+  EXPECT_EQ(Step({{0, {7}}})[0], next);
+  ASSERT_TRUE(engine_->Rewind(0, 1).ok());
+  EXPECT_EQ(engine_->Restore(0, state.value()).code(), Code::kWrongPosition);
+}
+
 TEST_P(ShardEngineContract, CloseFreesTheSequenceForAnother) {
   const std::vector<Logits> fresh = Generate(0, kPrompts[1], 2);
   engine_->Close(0);

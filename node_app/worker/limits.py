@@ -1,8 +1,8 @@
 """How much of this machine a worker may use, decided before anything is loaded.
 
-Invariant: pure. Weights, what all sessions keep, compute buffers and room for the operating system must fit together,
-by the sums of `meshnet inspect`; what does not fit is refused here with the figures, not found out by the kernel at the
-first token.
+Invariant: pure. Weights, what all sessions keep, states to go back to, compute buffers and room for the operating
+system must fit together, by the sums of `meshnet inspect`; what does not fit is refused here with the figures, not
+found out by the kernel at the first token.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshnet.artifact.model.caches import UBATCH_ROWS
-from meshnet.artifact.model.memory import Load, compute_bytes
+from meshnet.artifact.model.memory import Load, compute_bytes, rewind_bytes
 from meshnet.errors import WorkerError
 
 if TYPE_CHECKING:
@@ -48,8 +48,9 @@ class ShardNeed:
         return sum(layer.allocated_bytes(load.context_length, load.sequences) for layer in self.caches)
 
     def total_bytes(self, load: Load) -> int:
-        """Weights, caches and buffers."""
-        return self.weights_bytes + self.cache_bytes(load) + compute_bytes(self.width, load)
+        """Weights, caches, states to go back to and buffers."""
+        kept_bytes = self.cache_bytes(load) + rewind_bytes(self.caches, load.sequences)
+        return self.weights_bytes + kept_bytes + compute_bytes(self.width, load)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +126,16 @@ def _sessions_that_fit(need: ShardNeed, context_length: int, asked: int, memory_
 
 def _not_enough(need: ShardNeed, context_length: int, memory_bytes: int) -> WorkerError:
     load = Load(context_length, 1)
-    parts = {
+    sizes = {
         "weights": need.weights_bytes,
         f"a session of {context_length} positions": need.cache_bytes(load),
+        "states to go back to": rewind_bytes(need.caches, load.sequences),
         "compute buffers": compute_bytes(need.width, load),
         "left to the system": _headroom_bytes(memory_bytes),
     }
-    listed = ", ".join(f"{name} {size / MIB:.0f} MiB" for name, size in parts.items())
+    listed = ", ".join(f"{name} {size / MIB:.0f} MiB" for name, size in sizes.items() if size)
     message = (
-        f"needs {sum(parts.values()) / MIB:.0f} MiB ({listed}), {memory_bytes / MIB:.0f} MiB are available; "
+        f"needs {sum(sizes.values()) / MIB:.0f} MiB ({listed}), {memory_bytes / MIB:.0f} MiB are available; "
         "serve fewer --layers or a shorter --context"
     )
     return WorkerError("not_enough_memory", "Not enough memory", message)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from meshnet import constants
+from meshnet.artifact.model import memory
 from meshnet.failure_codes import FailureCode
 from meshnet.frame import edge_messages, fragments, frames
 
@@ -67,3 +68,12 @@ def test_numbers_are_equal_and_none_is_forgotten() -> None:
 def test_the_worker_writes_every_failure_code_and_in_the_order_of_the_page() -> None:
     names = re.findall(r'return "([a-z_]+)";', (SOURCE / "status.cpp").read_text())
     assert [name for name in names if name in set(FailureCode)] == list(FailureCode)
+
+
+def test_states_to_go_back_to_are_as_many_and_as_large_as_memory_is_counted_for() -> None:
+    history = (SOURCE / "sequence_history.h").read_text()
+    engine = (SOURCE / "rewinding_engine.h").read_text()
+    assert f"kStates = {memory.KEPT_STATES};" in history
+    shift = re.search(r"kMaxStateBytes = std::uint64_t\{1\} << (\d+);", engine)
+    assert shift is not None
+    assert 1 << int(shift[1]) == memory.KEPT_STATE_BYTES_MAX

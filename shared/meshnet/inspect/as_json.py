@@ -103,6 +103,7 @@ def _range(memory: RangeMemory) -> dict[str, Json]:
         "layers": [memory.layer_begin, memory.layer_end],
         "weight_bytes": memory.weight_bytes,
         "cache_bytes": memory.cache_bytes,
+        "rewind_bytes": memory.rewind_bytes,
         "compute_bytes": memory.compute_bytes,
         "total_bytes": memory.total_bytes,
     }

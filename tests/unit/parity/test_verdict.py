@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.parity.architecture_counts import (
+    CONTROLS,
     EXACT_CHECKS,
     ArchitectureRecord,
     NativeRun,
@@ -40,8 +41,10 @@ def good_record() -> Record:
 
 def good_architecture() -> ArchitectureRecord:
     checks = {check: {"cuts": 7, "rows": 100, "mismatched_rows": 0} for check in EXACT_CHECKS}
-    checks["rewind"]["refused"] = 3
-    return ArchitectureRecord(checks | {"control": {"cuts": 1, "rows": 50, "mismatched_rows": 50}})
+    checks["rewind"] |= {"exact": 2, "refused": 3}
+    return ArchitectureRecord(
+        checks | {control: {"cuts": 1, "rows": 50, "mismatched_rows": 50} for control in CONTROLS}
+    )
 
 
 def test_a_good_run_passes() -> None:
@@ -104,7 +107,7 @@ def test_a_missing_row_is_an_error() -> None:
         Comparison().add_all([ROW], [ROW, ROW])
 
 
-@pytest.mark.parametrize("check", [*EXACT_CHECKS, "control"])
+@pytest.mark.parametrize("check", [*EXACT_CHECKS, *CONTROLS])
 @pytest.mark.parametrize(
     "counts", [None, {}, {"cuts": 7, "rows": 0}, {"cuts": 0, "rows": 9}, {"cuts": 7, "rows": 9, "mismatched_rows": 1}]
 )
@@ -116,13 +119,13 @@ def test_an_architecture_of_which_a_check_is_missing_or_differs_fails(
     del record.checks[check]
     if counts is not None:
         record.checks[check] = counts
-    # The control is to differ, and to have counted is not enough for it.
-    assert record.is_good() is (check == "control" and bool(counts) and "mismatched_rows" in counts)
+    # A control is to differ, and to have counted is not enough for it.
+    assert record.is_good() is (check in CONTROLS and bool(counts) and "mismatched_rows" in counts)
 
 
-def test_an_architecture_without_any_rewind_fails_and_so_does_one_that_is_missing() -> None:
+def test_an_architecture_that_never_went_back_fails_and_so_does_one_that_is_missing() -> None:
     record = good_record()
-    del record.architectures[EVERYTHING.architectures[-1]].checks["rewind"]["refused"]
+    del record.architectures[EVERYTHING.architectures[-1]].checks["rewind"]["exact"]
     assert not record.is_good(EVERYTHING)
     record = good_record()
     del record.architectures[EVERYTHING.architectures[0]]

@@ -77,6 +77,11 @@ class LayerCache:
         return sum(rows.row_bytes / rows.tokens_per_row for rows in self.rows if not rows.window)
 
     @property
+    def kept_state_bytes(self) -> int:
+        """What a state to go back to holds of a sequence: all that cannot be cut off. Source: llama_state.h."""
+        return self.state_bytes + sum(rows.row_bytes * rows.window for rows in self.rows)
+
+    @property
     def window_bytes(self) -> int:
         """Of a sequence that is longer than the windows."""
         windows = [rows for rows in self.rows if rows.window]

@@ -1,6 +1,7 @@
 """What a range of layers takes on a machine: weights, what is kept of the sessions, and buffers.
 
 Invariant: pure. Weights and caches are exact for the pinned tree; buffers are an estimate from above, fitted to it.
+The rows that a worker keeps beside its states to go back to are far less than what that estimate is too large by.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 from meshnet.artifact.model.caches import UBATCH_ROWS
 
 if TYPE_CHECKING:
-    from meshnet.artifact.model.caches import ModelCaches
+    from collections.abc import Iterable
+
+    from meshnet.artifact.model.caches import LayerCache, ModelCaches
     from meshnet.artifact.model.inventory import Inventory
 
 _F32_BYTES: Final = 4
@@ -24,6 +27,10 @@ _COMPUTE_BASE_BYTES: Final = 64 * 1024 * 1024
 _COMPUTE_WIDTHS: Final = 48
 _COMPUTE_BYTES_PER_ROW_AND_CELL: Final = 8
 _COMPUTE_BYTES_PER_CELL: Final = 1536
+# States that a worker keeps of each session, and of all together. Source: native/src/sequence_history.h,
+# rewinding_engine.h.
+KEPT_STATES: Final = 2
+KEPT_STATE_BYTES_MAX: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +49,13 @@ class RangeMemory:
     layer_end: int
     weight_bytes: int
     cache_bytes: int
+    rewind_bytes: int
     compute_bytes: int
 
     @property
     def total_bytes(self) -> int:
         """All of it."""
-        return self.weight_bytes + self.cache_bytes + self.compute_bytes
+        return self.weight_bytes + self.cache_bytes + self.rewind_bytes + self.compute_bytes
 
 
 def compute_bytes(width: int, load: Load) -> int:
@@ -55,6 +63,12 @@ def compute_bytes(width: int, load: Load) -> int:
     per_row = width * _F32_BYTES * _COMPUTE_WIDTHS + load.context_length * _COMPUTE_BYTES_PER_ROW_AND_CELL
     per_cell = load.context_length * load.sequences * _COMPUTE_BYTES_PER_CELL
     return _COMPUTE_BASE_BYTES + UBATCH_ROWS * per_row + per_cell
+
+
+def rewind_bytes(layers: Iterable[LayerCache], sequences: int) -> int:
+    """Return what is kept to go back to where memories cannot be cut off; 0 for plain attention."""
+    state_bytes = sum(layer.kept_state_bytes for layer in layers)
+    return min(KEPT_STATE_BYTES_MAX, sequences * KEPT_STATES * state_bytes)
 
 
 class ModelMemory:
@@ -66,6 +80,8 @@ class ModelMemory:
     def __init__(self, inventory: Inventory, caches: ModelCaches, width: int, load: Load) -> None:
         self._inventory = inventory
         self.n_layers: Final = len(inventory.layers)
+        self._layers = caches.layers
+        self._sequences = load.sequences
         self._compute_bytes = compute_bytes(width, load)
         per_layer = (layer.allocated_bytes(load.context_length, load.sequences) for layer in caches.layers)
         self._caches_before = [0, *accumulate(per_layer)]
@@ -80,5 +96,6 @@ class ModelMemory:
             - self._weights_before[layer_begin]
             + self._inventory.beside_bytes(layer_begin, layer_end),
             cache_bytes=self._caches_before[layer_end] - self._caches_before[layer_begin],
+            rewind_bytes=rewind_bytes(self._layers[layer_begin:layer_end], self._sequences),
             compute_bytes=self._compute_bytes,
         )

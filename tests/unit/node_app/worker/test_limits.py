@@ -10,7 +10,7 @@ import pytest
 from meshnet.artifact.gguf import read_header
 from meshnet.artifact.model.caches import LayerCache, Rows, read_caches
 from meshnet.artifact.model.inventory import take_inventory
-from meshnet.artifact.model.memory import Load, ModelMemory, compute_bytes
+from meshnet.artifact.model.memory import KEPT_STATE_BYTES_MAX, Load, ModelMemory, compute_bytes, rewind_bytes
 from meshnet.errors import WorkerError
 from node_app.artifacts import model_file
 from node_app.settings import LayerSpan
@@ -168,3 +168,20 @@ def test_states_windows_and_padding_are_counted(
     architecture: str, span: LayerSpan, load: Load, by_hand: int, tmp_path: Path
 ) -> None:
     assert open_headers(tmp_path, architecture, span).need.cache_bytes(load) == by_hand
+
+
+@pytest.mark.parametrize(
+    ("architecture", "span", "sessions", "by_hand"),
+    [
+        # Two states each, of the same sizes as the caches'; a window holds 128 rows of 128 bytes.
+        ("qwen35", LayerSpan(0, 3), 5, 5 * 2 * 3 * (3 * (4096 + 2 * 16 * 128) + 128 * 4096) * 4),
+        ("gemma3", LayerSpan(0, 4), 2, 2 * 2 * 4 * 128 * 128),
+        ("gemma3", LayerSpan(5, 6), 2, 0),
+        ("llama", LayerSpan(0, 8), 2, 0),
+        ("qwen35", LayerSpan(0, 3), 500, KEPT_STATE_BYTES_MAX),
+    ],
+)
+def test_states_to_go_back_to_are_counted(
+    architecture: str, span: LayerSpan, sessions: int, by_hand: int, tmp_path: Path
+) -> None:
+    assert rewind_bytes(open_headers(tmp_path, architecture, span).need.caches, sessions) == by_hand
