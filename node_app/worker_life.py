@@ -111,6 +111,8 @@ class WorkerLife:
             raise await self._ended(EndCause.LOAD_FAILED, error) from error
         self._loaded = _Loaded(digest, limits, shard)
         logger.info("layers %s loaded: %d bytes of weights", self._model.layers, shard.weights_bytes)
+        if shard.nextn_bytes:
+            logger.info("%d bytes of blocks that draft tokens are left in the file", shard.nextn_bytes)
 
     async def measure(self) -> None:
         """Probe and measure the loaded shard; raises WorkerEndedError."""

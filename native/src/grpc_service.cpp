@@ -129,6 +129,7 @@ grpc::Status WorkerService::Load(grpc::ServerContext* context, const v1::LoadReq
   ready.set_fraction(1.0f);
   *ready.mutable_contract() = stage->facts().contract;
   ready.set_weights_bytes(stage->facts().weights_bytes);
+  ready.set_nextn_bytes(stage->facts().nextn_bytes);
   ready.set_kv_bytes(stage->facts().kv_bytes);
   ready.set_compute_bytes(stage->facts().compute_bytes);
   writer->Write(ready);

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 
 namespace meshnet {
 namespace {
@@ -88,13 +88,16 @@ std::string PartPath(const std::string& first, std::uint32_t part, std::uint32_t
   return first.substr(0, first.size() - suffix.size()) + to.data();
 }
 
-using TensorNames = std::set<std::string, std::less<>>;
+// Bytes by name.
+using Tensors = std::map<std::string, std::uint64_t, std::less<>>;
 
-void AddTensorNames(const gguf_context* header, TensorNames* names) {
-  for (std::int64_t i = 0; i < gguf_get_n_tensors(header); ++i) names->insert(gguf_get_tensor_name(header, i));
+void AddTensors(const gguf_context* header, Tensors* tensors) {
+  for (std::int64_t i = 0; i < gguf_get_n_tensors(header); ++i) {
+    tensors->emplace(gguf_get_tensor_name(header, i), gguf_get_tensor_size(header, i));
+  }
 }
 
-Status CheckParts(const std::string& first, std::uint32_t count, TensorNames* names) {
+Status CheckParts(const std::string& first, std::uint32_t count, Tensors* tensors) {
   for (std::uint32_t part = 2; part <= count; ++part) {
     const std::string path = PartPath(first, part, count);
     if (path.empty()) return {Code::kFileMissing, "a split file is named by its first part"};
@@ -102,7 +105,7 @@ Status CheckParts(const std::string& first, std::uint32_t count, TensorNames* na
     if (!header.ok()) return header.status();
     const Status status = CheckExtents(header.value().get(), path);
     if (!status.ok()) return status;
-    AddTensorNames(header.value().get(), names);
+    AddTensors(header.value().get(), tensors);
   }
   return Status::Ok();
 }
@@ -111,17 +114,31 @@ std::string LayerTensor(std::uint32_t layer, const char* name) { return "blk." +
 
 // Of all layers, those at the end that draft tokens and are no part of the ordinary graph. DeepSeek-V4's files may
 // count them without having them; llama.cpp looks in the same way.
-std::uint32_t DraftLayers(const LlamaArtifact& artifact, std::uint32_t counted, const TensorNames& names) {
+std::uint32_t DraftLayers(const LlamaArtifact& artifact, std::uint32_t counted, const Tensors& tensors) {
   if (counted == 0 || counted >= artifact.n_layers) return 0;
   const std::string probe = LayerTensor(artifact.n_layers - counted, "nextn.eh_proj.weight");
-  return artifact.architecture == "deepseek4" && !names.contains(probe) ? 0 : counted;
+  return artifact.architecture == "deepseek4" && !tensors.contains(probe) ? 0 : counted;
 }
 
-// Experts chosen by token id, or by whether there is one (an image's rows have none).
-std::uint32_t TokenIdLayersEnd(std::uint32_t layers, const TensorNames& names) {
+// Of the blocks behind the last layer, which are the tail's.
+std::uint64_t NextnBytes(std::uint32_t layers, std::uint32_t blocks, const Tensors& tensors) {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t block = layers; block < blocks; ++block) {
+    const std::string prefix = LayerTensor(block, "");
+    for (auto tensor = tensors.lower_bound(prefix); tensor != tensors.end(); ++tensor) {
+      if (!tensor->first.starts_with(prefix)) break;
+      bytes += tensor->second;
+    }
+  }
+  return bytes;
+}
+
+// Experts chosen by token id, or by whether there is one (an image's rows have none). Source: patch 0014,
+// llama_model::needs_token_ids; meshnet.artifact.model.seam has the same rule.
+std::uint32_t TokenIdLayersEnd(std::uint32_t layers, const Tensors& tensors) {
   for (std::uint32_t layer = layers; layer > 0; --layer) {
-    if (names.contains(LayerTensor(layer - 1, "ffn_gate_tid2eid.weight")) ||
-        names.contains(LayerTensor(layer - 1, "exp_probs_b_vl.bias"))) {
+    if (tensors.contains(LayerTensor(layer - 1, "ffn_gate_tid2eid.weight")) ||
+        tensors.contains(LayerTensor(layer - 1, "exp_probs_b_vl.bias"))) {
       return layer;
     }
   }
@@ -163,13 +180,15 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   }
   if (artifact.n_parts < 1 || artifact.n_parts > kMaxParts) return Status(Code::kNotGguf, "a number of parts");
   Status status = CheckExtents(header, path);
-  TensorNames names;
-  AddTensorNames(header, &names);
-  if (status.ok()) status = CheckParts(path, artifact.n_parts, &names);
+  Tensors tensors;
+  AddTensors(header, &tensors);
+  if (status.ok()) status = CheckParts(path, artifact.n_parts, &tensors);
   if (!status.ok()) return status;
   if (artifact.n_layers > kMaxLayers) return Status(Code::kNotGguf, "a number of layers");
-  artifact.n_layers -= DraftLayers(artifact, number(".nextn_predict_layers", 0), names);
-  artifact.token_id_layers_end = TokenIdLayersEnd(artifact.n_layers, names);
+  const std::uint32_t blocks = artifact.n_layers;
+  artifact.n_layers -= DraftLayers(artifact, number(".nextn_predict_layers", 0), tensors);
+  artifact.token_id_layers_end = TokenIdLayersEnd(artifact.n_layers, tensors);
+  artifact.nextn_bytes = NextnBytes(artifact.n_layers, blocks, tensors);
   return artifact;
 }
 

@@ -18,6 +18,7 @@ struct LlamaArtifact {
   std::uint32_t n_kv_heads = 0;
   std::uint32_t n_parts = 1;
   std::uint32_t token_id_layers_end = 0;  // layers from here on work without the rows' token ids
+  std::uint64_t nextn_bytes = 0;          // of the tail's blocks that draft tokens
 };
 
 // Reads the header of the first part and checks that every part holds the tensors that its header names.

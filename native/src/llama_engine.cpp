@@ -150,7 +150,10 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   // who shares its step.
   facts.mixes_phases = false;
   facts.truncates = IsTruncated(model);
-  facts.weights_bytes = llama_model_size(model);
+  if (facts.is_tail()) facts.nextn_bytes = artifact.nextn_bytes;
+  // Of a whole model llama.cpp counts the file's tensors, of a range those that it loaded.
+  const bool is_whole = facts.is_head() && facts.is_tail();
+  facts.weights_bytes = llama_model_size(model) - (is_whole ? artifact.nextn_bytes : 0);
   for (const auto& [buffer_type, memory] : llama_get_memory_breakdown(context)) {
     facts.kv_bytes += memory.context;
     facts.compute_bytes += memory.compute;
@@ -496,6 +499,7 @@ Owned<llama_model> LoadModel(const LoadPlan& plan, const LlamaArtifact& artifact
   } progress{observer, gave_up};
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = 0;
+  params.load_mtp = false;                  // drafts are not spoken: the tail's nextn blocks stay in the file
   params.load_mode = LLAMA_LOAD_MODE_NONE;  // into memory of our own: docs/adr/0012-weights-in-own-memory.md
   params.progress_callback_user_data = &progress;
   params.progress_callback = [](float fraction, void* data) {

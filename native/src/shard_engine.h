@@ -61,7 +61,8 @@ struct ShardFacts {
   std::uint32_t batch_rows = 0;     // rows that are worth batching; at most max_step_rows
   bool mixes_phases = true;         // whether decode and prefill rows may share a step without changing its shape
   bool truncates = true;            // whether a memory of its kind can be cut off anywhere
-  std::uint64_t weights_bytes = 0;
+  std::uint64_t weights_bytes = 0;  // in memory
+  std::uint64_t nextn_bytes = 0;    // tail: of blocks that draft tokens, left in the file while drafts are not spoken
   std::uint64_t kv_bytes = 0;
   std::uint64_t compute_bytes = 0;
 

@@ -53,12 +53,14 @@ class LoadedShard:
     Attributes:
         contract: the boundary contract of the graph that was really built.
         weights_bytes, kv_bytes, compute_bytes: memory in use.
+        nextn_bytes: of blocks that draft tokens, which are left in the file.
     """
 
     contract: session_pb2.BoundaryContract
     weights_bytes: int
     kv_bytes: int
     compute_bytes: int
+    nextn_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,11 @@ class WorkerClient:
                     raise WorkerError(WORKER_LOST, "Load broke off", "the worker ended Load without a shard")
                 if progress.state == worker_pb2.LoadProgress.STATE_READY:
                     return LoadedShard(
-                        progress.contract, progress.weights_bytes, progress.kv_bytes, progress.compute_bytes
+                        progress.contract,
+                        progress.weights_bytes,
+                        progress.kv_bytes,
+                        progress.compute_bytes,
+                        progress.nextn_bytes,
                     )
         except grpc.aio.AioRpcError as error:
             raise worker_error(error) from error

@@ -61,7 +61,7 @@ class LoadRequest(_message.Message):
     def __init__(self, engine: _Optional[_Union[EngineKind, str]] = ..., gguf_path: _Optional[str] = ..., fake: _Optional[_Union[FakeModel, _Mapping]] = ..., layers: _Optional[_Union[_session_pb2.LayerRange, _Mapping]] = ..., context_length: _Optional[int] = ..., kv_cells: _Optional[int] = ..., max_sessions: _Optional[int] = ..., threads: _Optional[int] = ..., ubatch: _Optional[int] = ..., artifact_digest: _Optional[bytes] = ..., flash_attention: _Optional[bool] = ..., turn_path: _Optional[str] = ..., profile: _Optional[bool] = ...) -> None: ...
 
 class LoadProgress(_message.Message):
-    __slots__ = ("state", "fraction", "contract", "weights_bytes", "kv_bytes", "compute_bytes")
+    __slots__ = ("state", "fraction", "contract", "weights_bytes", "kv_bytes", "compute_bytes", "nextn_bytes")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATE_UNSPECIFIED: _ClassVar[LoadProgress.State]
@@ -76,13 +76,15 @@ class LoadProgress(_message.Message):
     WEIGHTS_BYTES_FIELD_NUMBER: _ClassVar[int]
     KV_BYTES_FIELD_NUMBER: _ClassVar[int]
     COMPUTE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    NEXTN_BYTES_FIELD_NUMBER: _ClassVar[int]
     state: LoadProgress.State
     fraction: float
     contract: _session_pb2.BoundaryContract
     weights_bytes: int
     kv_bytes: int
     compute_bytes: int
-    def __init__(self, state: _Optional[_Union[LoadProgress.State, str]] = ..., fraction: _Optional[float] = ..., contract: _Optional[_Union[_session_pb2.BoundaryContract, _Mapping]] = ..., weights_bytes: _Optional[int] = ..., kv_bytes: _Optional[int] = ..., compute_bytes: _Optional[int] = ...) -> None: ...
+    nextn_bytes: int
+    def __init__(self, state: _Optional[_Union[LoadProgress.State, str]] = ..., fraction: _Optional[float] = ..., contract: _Optional[_Union[_session_pb2.BoundaryContract, _Mapping]] = ..., weights_bytes: _Optional[int] = ..., kv_bytes: _Optional[int] = ..., compute_bytes: _Optional[int] = ..., nextn_bytes: _Optional[int] = ...) -> None: ...
 
 class UnloadRequest(_message.Message):
     __slots__ = ()

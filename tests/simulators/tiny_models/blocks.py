@@ -84,3 +84,10 @@ def dense_feed_forward(writer: TinyWriter, block: str, width: int, feed_forward:
     writer.matrix(f"{block}.ffn_gate{suffix}", width, feed_forward)
     writer.matrix(f"{block}.ffn_up{suffix}", width, feed_forward)
     writer.matrix(f"{block}.ffn_down{suffix}", feed_forward, width)
+
+
+def nextn_inputs(writer: TinyWriter, prefix: str, width: int) -> None:
+    """What a block that drafts takes of a token's embedding and a hidden row."""
+    writer.matrix(f"{prefix}.eh_proj", 2 * width, width)
+    for name in ("enorm", "hnorm", "shared_head_norm"):
+        writer.norm(f"{prefix}.{name}", width)

@@ -109,6 +109,25 @@ TINY_MODELS: Final = (
     ),
 )
 
+# Files with blocks that draft, which are not served: one without an embedding of its own, one with. glm4moe above has
+# a block as the first.
+NEXTN_MODELS: Final = (
+    TinyModel(
+        "deepseek4",
+        7,
+        112,
+        deepseek4.write_deepseek4_with_nextn,
+        "bceb89baa27cfcf48ff43ff7cdfa1f97435815088e3ca9a8bf646e5adf414ce9",
+    ),
+    TinyModel(
+        "qwen35",
+        5,
+        113,
+        qwen35.write_qwen35_with_nextn,
+        "fd8a238b33b637337f592cfcd3c1758769d2fc3c3e893788fec68a1c575ab7c2",
+    ),
+)
+
 
 def tiny_model(model: TinyModel, folder: Path) -> Path:
     """The file, made where it is not there yet or not what it should be.

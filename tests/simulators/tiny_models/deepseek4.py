@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.simulators.tiny_models.blocks import RMS_EPSILON, Experts
+from tests.simulators.tiny_models.blocks import RMS_EPSILON, Experts, nextn_inputs
 from tests.simulators.tiny_models.weights import VOCABULARY, TinyWriter
 
 WIDTH: Final = 64
@@ -24,6 +24,7 @@ INDEXER_TOP_K: Final = 8
 MIXES: Final = (2 + STREAMS) * STREAMS
 RATIO_WITH_INDEXER: Final = 4
 EXPERTS: Final = Experts(WIDTH, shared=1)
+IMAGE_LAYER: Final = 4  # of the file with a nextn block: its experts depend on whether a row has a token id
 
 
 def compress_ratios(layers: int) -> list[int]:
@@ -33,8 +34,18 @@ def compress_ratios(layers: int) -> list[int]:
 
 def write_deepseek4(writer: TinyWriter, layers: int) -> None:
     """All kinds of layers; the first ones choose experts by token id."""
-    ratios = compress_ratios(layers)
-    _metadata(writer, layers, ratios)
+    _write(writer, compress_ratios(layers), nextn=False)
+
+
+def write_deepseek4_with_nextn(writer: TinyWriter, layers: int) -> None:
+    """The same with a block that drafts, and with image tokens' biases of the experts in one layer."""
+    _write(writer, [*compress_ratios(layers), 0], nextn=True)
+
+
+def _write(writer: TinyWriter, ratios: list[int], *, nextn: bool) -> None:
+    _metadata(writer, len(ratios), ratios)
+    if nextn:
+        writer.numbers(nextn_predict_layers=1)
     writer.embeddings(WIDTH)
     _mixer(writer, "output_hc", STREAMS, scales=1)
     for layer, ratio in enumerate(ratios):
@@ -54,6 +65,10 @@ def write_deepseek4(writer: TinyWriter, layers: int) -> None:
             writer.choices(f"{block}.ffn_gate_tid2eid", EXPERTS.used, VOCABULARY, EXPERTS.count)
         else:
             writer.vector(f"{block}.exp_probs_b", EXPERTS.count)
+        if nextn and layer == IMAGE_LAYER:
+            writer.vector(f"{block}.exp_probs_b_vl", EXPERTS.count)
+    if nextn:
+        nextn_inputs(writer, f"blk.{len(ratios) - 1}.nextn", WIDTH)
 
 
 def _metadata(writer: TinyWriter, layers: int, ratios: list[int]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.simulators.tiny_models.blocks import Attention, Experts, dense_feed_forward
-from tests.simulators.tiny_models.weights import TinyWriter
+from tests.simulators.tiny_models.blocks import Attention, Experts, dense_feed_forward, nextn_inputs
+from tests.simulators.tiny_models.weights import VOCABULARY, TinyWriter
 
 ATTENTION: Final = Attention()
 FEED_FORWARD: Final = 96
@@ -21,6 +21,25 @@ EXPERTS: Final = Experts(feed_forward=32)
 def write_qwen35(writer: TinyWriter, layers: int) -> None:
     """Dense feed-forward, a tied head."""
     _metadata(writer, layers)
+    _write_dense(writer, layers)
+
+
+def write_qwen35_with_nextn(writer: TinyWriter, layers: int) -> None:
+    """The same with a block that drafts, by an embedding of its own."""
+    _metadata(writer, layers + 1)
+    writer.numbers(nextn_predict_layers=1)
+    _write_dense(writer, layers)
+    block = f"blk.{layers}"
+    writer.norm(f"{block}.attn_norm", ATTENTION.width)
+    writer.norm(f"{block}.post_attention_norm", ATTENTION.width)
+    ATTENTION.projections(writer, block, query_parts=2)
+    ATTENTION.head_norms(writer, block)
+    dense_feed_forward(writer, block, ATTENTION.width, FEED_FORWARD)
+    nextn_inputs(writer, f"{block}.nextn", ATTENTION.width)
+    writer.matrix(f"{block}.nextn.embed_tokens", ATTENTION.width, VOCABULARY)
+
+
+def _write_dense(writer: TinyWriter, layers: int) -> None:
     writer.embeddings(ATTENTION.width, tied=True)
     for layer in range(layers):
         _mixing(writer, layer)

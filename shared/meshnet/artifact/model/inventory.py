@@ -2,8 +2,9 @@
 
 Invariants: every tensor has one owner; a tied embedding is the head's and is needed by the tail, too. The nextn (MTP)
 blocks behind the last layer are the tail's: their hidden rows never leave it. With them the tail also needs a token
-embedding: the block's own, or else the head's. Tensors that no rule names are every stage's.
-Source: the pinned tree's llama-arch.cpp (which tensors are input, output or repeating) and patch 0002.
+embedding: each block's own, or else the head's. A worker leaves the blocks in the file while drafts are not spoken.
+Tensors that no rule names are every stage's. `tests/integration/inspect` compares all that with what the pinned tree
+loads. Source: its llama-arch.cpp (which tensors are input, output or repeating) and patches 0002 and 0016.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ EMBEDDING: Final = "token_embd.weight"
 OUTPUT: Final = "output.weight"
 OUTPUT_NORM: Final = "output_norm.weight"
 NEXTN_EMBEDDING: Final = ".nextn.embed_tokens.weight"
+NEXTN_INPUT: Final = ".nextn.eh_proj.weight"
 # By the name's first part.
 _OF_THE_HEAD: Final = frozenset(
     {"token_embd", "token_embd_norm", "position_embd", "token_types", "per_layer_token_embd"}
@@ -72,7 +74,7 @@ class Inventory:
         return own_bytes + self.beside_bytes(layer_begin, layer_end, with_nextn=with_nextn)
 
     def beside_bytes(self, layer_begin: int, layer_end: int, *, with_nextn: bool = False) -> int:
-        """What a stage with these layers holds beside them. The worker loads no nextn blocks yet."""
+        """What a stage with these layers holds beside them."""
         is_head, is_tail = layer_begin == 0, layer_end == len(self.layers)
         size_bytes = self.every_stage.size_bytes
         if is_head:
@@ -97,10 +99,11 @@ def owner_of(name: str, n_layers: int) -> Owner:
     return Owner.EVERY_STAGE
 
 
-def owned_by(header: GgufHeader, layer_begin: int, layer_end: int) -> list[GgufTensor]:
-    """The tensors that a stage with these layers loads; nextn blocks are not among them."""
-    n_layers, is_tied = header.n_layers, is_tied_model(header)
+def owned_by(header: GgufHeader, layer_begin: int, layer_end: int, *, with_nextn: bool = False) -> list[GgufTensor]:
+    """The tensors that a stage with these layers loads, with those that a tail drafts with where asked."""
+    n_layers = header.n_layers
     is_head, is_tail = layer_begin == 0, layer_end == n_layers
+    tail_embeds = is_tied_model(header) or (with_nextn and _nextn_needs_embedding(header))
 
     def is_owned(tensor: GgufTensor) -> bool:
         match owner_of(tensor.name, n_layers):
@@ -108,11 +111,11 @@ def owned_by(header: GgufHeader, layer_begin: int, layer_end: int) -> list[GgufT
                 layer = layer_of(tensor.name)
                 return layer is not None and layer_begin <= layer < layer_end
             case Owner.HEAD:
-                return is_head or (is_tail and is_tied and tensor.name == EMBEDDING)
+                return is_head or (is_tail and tail_embeds and tensor.name == EMBEDDING)
             case Owner.TAIL:
                 return is_tail
             case Owner.NEXTN:
-                return False
+                return is_tail and with_nextn
             case Owner.EVERY_STAGE:
                 return True
 
@@ -122,6 +125,13 @@ def owned_by(header: GgufHeader, layer_begin: int, layer_end: int) -> list[GgufT
 def is_tied_model(header: GgufHeader) -> bool:
     """Whether the embedding is the output head as well."""
     return all(tensor.name != OUTPUT for tensor in header.tensors)
+
+
+def _nextn_needs_embedding(header: GgufHeader) -> bool:
+    """Whether a nextn block is here that has no token embedding of its own."""
+    names = {tensor.name for tensor in header.tensors}
+    blocks = [f"blk.{block}" for block in range(header.n_layers, header.n_blocks)]
+    return any(block + NEXTN_INPUT in names and block + NEXTN_EMBEDDING not in names for block in blocks)
 
 
 def take_inventory(header: GgufHeader) -> Inventory:
@@ -134,8 +144,6 @@ def take_inventory(header: GgufHeader) -> Inventory:
         held = layers[layer] if owner is Owner.LAYER and layer is not None else others[owner]
         held.append(tensor)
     embedding_bytes = sum(tensor.size_bytes for tensor in others[Owner.HEAD] if tensor.name == EMBEDDING)
-    has_own_embedding = any(tensor.name.endswith(NEXTN_EMBEDDING) for tensor in others[Owner.NEXTN])
-    needs_embedding = bool(others[Owner.NEXTN]) and not has_own_embedding
     return Inventory(
         head=_holding(others[Owner.HEAD]),
         layers=tuple(map(_holding, layers)),
@@ -143,7 +151,7 @@ def take_inventory(header: GgufHeader) -> Inventory:
         nextn=_holding(others[Owner.NEXTN]),
         every_stage=_holding(others[Owner.EVERY_STAGE]),
         tied_bytes=embedding_bytes if is_tied_model(header) else 0,
-        nextn_embedding_bytes=embedding_bytes if needs_embedding else 0,
+        nextn_embedding_bytes=embedding_bytes if _nextn_needs_embedding(header) else 0,
     )
 
 

@@ -83,6 +83,13 @@ def test_a_nextn_block_with_an_embedding_of_its_own_does_not_need_the_heads(tmp_
     assert take_inventory(header).nextn_embedding_bytes == 0
 
 
+def test_one_block_of_two_without_an_embedding_of_its_own_needs_the_heads(tmp_path: Path) -> None:
+    nextn = [f"blk.{block}.nextn.eh_proj.weight" for block in (4, 5)]
+    names = ["token_embd.weight", *block_names(6), *nextn, "blk.5.nextn.embed_tokens.weight", "output.weight"]
+    header = a_header(tmp_path, "glm4moe", 6, {"nextn_predict_layers": 2}, names=names)
+    assert take_inventory(header).nextn_embedding_bytes == TENSOR_BYTES
+
+
 def test_the_target_with_its_mtp_block(tmp_path: Path) -> None:
     header = read_header(write_deepseek_v4_flash(tmp_path / "v4.gguf", nextn=True))
     inventory = take_inventory(header)
