@@ -257,15 +257,15 @@ def write_deepseek_v4_flash(path: Path, *, nextn: bool = False, experts: str = "
     return write_header(path, metadata(nextn=nextn), gguf_tensors(nextn=nextn, experts=experts), is_cut=is_cut)
 
 
-def write_deepseek_v4_flash_parts(folder: Path, count: int, *, experts: str = "mxfp4") -> Path:
+def write_deepseek_v4_flash_parts(folder: Path, count: int, *, experts: str = "mxfp4", nextn: bool = False) -> Path:
     """Write `count` parts, the first of metadata only, the tensors shared out in order; the first part's path."""
-    tensors = gguf_tensors(experts=experts)
+    tensors = gguf_tensors(experts=experts, nextn=nextn)
     share = -(-len(tensors) // (count - 1))
     paths = [folder / f"DeepSeek-V4-Flash-{number:05}-of-{count:05}.gguf" for number in range(1, count + 1)]
     for number, path in enumerate(paths):
         split: dict[str, Value] = {"split.no": number, "split.count": count, "split.tensors.count": len(tensors)}
         part = [] if number == 0 else tensors[(number - 1) * share : number * share]
-        write_header(path, (metadata() if number == 0 else {}) | split, part)
+        write_header(path, (metadata(nextn=nextn) if number == 0 else {}) | split, part)
     return paths[0]
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _ARCHITECTURE_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _LAYER_NAME: Final = re.compile(r"blk\.(\d{1,9})\.")
 # Announce blocks that the file may not hold, and then do not count them. Source: deepseek4.cpp, load_arch_hparams.
-_NEXTN_BY_TENSOR: Final = frozenset({"deepseek4"})
+# These give a figure for each block of the published model, the announced ones included, whatever the file holds.
+_NEXTN_BY_TENSOR: Final = {"deepseek4": "attention.compress_ratios"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,15 @@ class GgufHeader:
         if self.metadata.get(key, 0) == 0:
             return 0
         count = self.number(key, largest=self.n_blocks - 1)
-        return count if self.architecture not in _NEXTN_BY_TENSOR or self._has_nextn_tensors(count) else 0
+        per_block = _NEXTN_BY_TENSOR.get(self.architecture)
+        if per_block is None or self._has_nextn_tensors(count):
+            return count
+        return count if not self.is_complete and self._counts_every_block(per_block) else 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all parts are here."""
+        return len(self.parts) == max(1, split_number(self.parts[0], "split.count", default=1))
 
     @property
     def n_layers(self) -> int:
@@ -95,6 +104,11 @@ class GgufHeader:
     def _has_nextn_tensors(self, count: int) -> bool:
         name = f"blk.{self.n_blocks - count}.nextn.eh_proj.weight"
         return any(tensor.name == name for tensor in self.tensors)
+
+    def _counts_every_block(self, key: str) -> bool:
+        """Whether as many blocks are counted as there are figures: what is left to go by without the part itself."""
+        figures = self.metadata.get(f"{self.architecture}.{key}")
+        return isinstance(figures, tuple) and len(figures) == self.n_blocks
 
     def text(self, key: str) -> str:
         """A required string.

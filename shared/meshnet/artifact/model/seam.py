@@ -7,13 +7,17 @@ hyper-connections hand over all their streams. Source: docs/wire.md, Codecs; the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from meshnet.artifact.gguf import layer_of
 from meshnet.artifact.model.hparams import Hparams
 
 if TYPE_CHECKING:
     from meshnet.artifact.gguf import GgufHeader
     from meshnet.frame import Codec
+
+# Experts chosen by token id, or by whether there is one. Source: native/src/llama_artifact.cpp, TokenIdLayersEnd.
+_BY_TOKEN_ID: Final = (".ffn_gate_tid2eid.weight", ".exp_probs_b_vl.bias")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,8 @@ class Seam:
     Attributes:
         elements: of all streams.
         streams: hidden rows that are handed over side by side; 1 without hyper-connections.
-        token_id_layers: the first so many layers route by token id, so ids travel with the rows up to them.
+        token_id_layers: the last layer whose experts depend on a row's token id is before this one, so ids travel with
+            the rows up to it.
     """
 
     elements: int
@@ -43,4 +48,12 @@ def read_seam(header: GgufHeader) -> Seam:
     """
     hparams = Hparams(header)
     streams = max(1, hparams.number("hyper_connection.count", 1))
-    return Seam(header.embedding_length * streams, streams, hparams.number("hash_layer_count", 0))
+    return Seam(header.embedding_length * streams, streams, _token_id_layers(header, hparams))
+
+
+def _token_id_layers(header: GgufHeader, hparams: Hparams) -> int:
+    """By the tensors, as the worker and the graph go; by the count that announces them where parts are not here."""
+    announced = hparams.number("hash_layer_count", 0)
+    layers = [layer_of(tensor.name) for tensor in header.tensors if tensor.name.endswith(_BY_TOKEN_ID)]
+    by_tensor = max((layer + 1 for layer in layers if layer is not None and layer < header.n_layers), default=0)
+    return by_tensor if header.is_complete else max(by_tensor, min(announced, header.n_layers))

@@ -87,6 +87,19 @@ def test_a_first_part_alone_tells_what_its_metadata_does(told: Callable[..., Tol
         assert "2, 3, 4, 5 are not here" in refused.value.message
 
 
+@pytest.mark.parametrize("nextn", [False, True])
+@pytest.mark.parametrize("kept", [1, 3, 5])
+def test_layers_and_nextn_blocks_are_counted_whatever_parts_are_here(
+    told: Callable[..., Told], kept: int, *, nextn: bool, tmp_path: Path
+) -> None:
+    first = write_deepseek_v4_flash_parts(tmp_path, 5, nextn=nextn)
+    for part in sorted(tmp_path.glob("DeepSeek-*.gguf"))[kept:]:
+        part.unlink()
+    found = told(first)
+    assert (found["layers"], found["nextn_blocks"], found["seam"]["token_id_layers"]) == (43, int(nextn), 3)
+    assert len(found["missing_parts"]) == 5 - kept
+
+
 def test_what_ranges_take(told: Callable[..., Told], target: Path) -> None:
     found = told(target, "--context", "8192", "--sequences", "2", "--layers", "0:14", "--layers", "14:43")
     assert [one["layers"] for one in found["ranges"]] == [[0, 14], [14, 43]]
