@@ -34,7 +34,7 @@ inline constexpr char kUsage[] =
     "  --parent-pid PID     end when this process, our parent, has ended\n"
     "  --link-listen ADDR   accept other workers here; port 0 takes a free one\n"
     "  --local-links DIR    meet other workers of this user and machine here as well, without TLS; DIR is 0700\n"
-    "  --allow-probe        let Probe take and give tensors, CaptureLogits give rows (tests)\n";
+    "  --allow-probe        let the captures give what sessions compute (tests)\n";
 
 // Reads the arguments after the program's name. Never throws on user input.
 CommandLine ParseCommandLine(const std::vector<std::string>& arguments);

@@ -13,7 +13,7 @@
 namespace meshnet {
 
 struct ServiceOptions {
-  bool allow_probe = false;  // whether Probe may take and give tensors, and the captures give anything
+  bool allow_probe = false;  // whether the captures give anything
   std::string version_json;  // what --version prints
   std::string devices_json;  // what --list-devices prints
   EngineLoader load_fake;

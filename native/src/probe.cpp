@@ -1,5 +1,6 @@
 #include "probe.h"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 
@@ -35,45 +36,74 @@ std::vector<std::uint32_t> LogitsRows(const ShardFacts& facts, std::uint32_t row
   return all;
 }
 
+// What the steps of a probe gave: hidden rows or logits, one after the other, and the time in the engine.
+struct ProbeOutput {
+  std::vector<float> values;
+  std::uint32_t rows = 0;
+  std::chrono::steady_clock::duration elapsed{0};
+};
+
+// The next `rows` rows of an open sequence, of which `done` are computed.
+Status RunRows(ShardEngine* engine, SequenceId sequence, const v1::ProbeRequest& request, std::span<const float> hidden,
+               std::uint32_t done, std::uint32_t rows, ProbeOutput* output) {
+  const ShardFacts& facts = engine->facts();
+  const std::vector<std::uint32_t> logits_rows = LogitsRows(facts, rows, request.want_outputs());
+  const std::span<const std::uint32_t> ids(request.token_ids().data(),
+                                           static_cast<std::size_t>(request.token_ids_size()));
+  StepSlice slice;
+  slice.sequence = sequence;
+  slice.position = done;
+  slice.rows = rows;
+  slice.token_ids = ids.empty() ? ids : ids.subspan(done, rows);
+  slice.hidden = hidden.subspan(std::size_t{done} * facts.input_width, std::size_t{rows} * facts.input_width);
+  slice.logits_rows = logits_rows;
+  std::vector<StepResult> results;
+  const auto start = std::chrono::steady_clock::now();
+  const Status status = engine->Step({&slice, 1}, &results);
+  output->elapsed += std::chrono::steady_clock::now() - start;
+  if (!status.ok()) return status;
+  if (!results[0].status.ok()) return results[0].status;
+  const std::span<const float> values = facts.is_tail() ? results[0].logits : results[0].hidden;
+  output->values.insert(output->values.end(), values.begin(), values.end());
+  output->rows += facts.is_tail() ? static_cast<std::uint32_t>(logits_rows.size()) : rows;
+  return Status::Ok();
+}
+
+v1::ProbeReply ToReply(const ShardFacts& facts, const ProbeOutput& output, bool wants_outputs) {
+  v1::ProbeReply reply;
+  reply.set_compute_us(
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(output.elapsed).count()));
+  v1::Frame carrier;
+  AddTensor(facts.is_tail() ? "logits" : kHiddenTensor, output.rows, output.values, &carrier);
+  reply.set_output_digest(Sha256(carrier.tensors(0).data()));
+  if (wants_outputs) *reply.add_outputs() = std::move(*carrier.mutable_tensors(0));
+  return reply;
+}
+
 }  // namespace
 
 Result<v1::ProbeReply> RunProbe(ShardEngine* engine, SequenceId sequence, const v1::ProbeRequest& request) {
   const ShardFacts& facts = engine->facts();
   const bool has_rows = !request.tensors().empty() && request.tensors(0).shape_size() == 2;
-  const std::uint32_t rows =
-      has_rows ? request.tensors(0).shape(0) : static_cast<std::uint32_t>(std::max(request.token_ids_size(), 1));
+  const auto ids = static_cast<std::uint32_t>(request.token_ids_size());
+  const std::uint32_t rows = has_rows ? request.tensors(0).shape(0) : std::max(ids, 1u);
   if (rows == 0 || rows > facts.max_step_rows) return Status(Code::kWrongShape, "a number of rows out of range");
+  if (ids != 0 && ids != rows) return Status(Code::kWrongShape, "as many token ids as rows are needed");
   const Result<std::vector<float>> hidden = ProbeRows(facts, request, rows);
   if (!hidden.ok()) return hidden.status();
-  const std::vector<std::uint32_t> logits_rows = LogitsRows(facts, rows, request.want_outputs());
-  StepSlice slice;
-  slice.sequence = sequence;
-  slice.rows = rows;
-  slice.token_ids = {request.token_ids().data(), static_cast<std::size_t>(request.token_ids_size())};
-  slice.hidden = hidden.value();
-  slice.logits_rows = logits_rows;
+  const std::uint32_t step_rows = request.step_rows() == 0 ? rows : request.step_rows();
 
   Status status = engine->Open(sequence);
   if (!status.ok()) return status;
-  std::vector<StepResult> results;
-  const auto start = std::chrono::steady_clock::now();
-  status = engine->Step({&slice, 1}, &results);
-  const auto elapsed = std::chrono::steady_clock::now() - start;
-  if (status.ok()) status = results[0].status;
-  v1::ProbeReply reply;
-  if (status.ok()) {
-    reply.set_compute_us(
-        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(elapsed).count()));
-    v1::Frame carrier;
-    const std::uint32_t output_rows = facts.is_tail() ? static_cast<std::uint32_t>(logits_rows.size()) : rows;
-    AddTensor(facts.is_tail() ? "logits" : kHiddenTensor, output_rows,
-              facts.is_tail() ? results[0].logits : results[0].hidden, &carrier);
-    reply.set_output_digest(Sha256(carrier.tensors(0).data()));
-    if (request.want_outputs()) *reply.add_outputs() = std::move(*carrier.mutable_tensors(0));
+  ProbeOutput output;
+  for (std::uint32_t done = 0; done < rows && status.ok();) {
+    const std::uint32_t next = std::min(step_rows, rows - done);
+    status = RunRows(engine, sequence, request, hidden.value(), done, next, &output);
+    done += next;
   }
   engine->Close(sequence);
   if (!status.ok()) return status;
-  return reply;
+  return ToReply(facts, output, request.want_outputs());
 }
 
 }  // namespace meshnet

@@ -37,10 +37,9 @@ SMALLEST_INTERVAL_MS = 100
 class WorkerService(worker_pb2_grpc.WorkerServicer):
     """One event loop; the engine task runs beside it."""
 
-    def __init__(self, state: WorkerState, program: WorkerProgram, *, allow_probe: bool = False) -> None:
+    def __init__(self, state: WorkerState, program: WorkerProgram) -> None:
         self._state = state
         self._program = program
-        self._allow_probe = allow_probe
         self._bridging = Bridging(state)
 
     async def Describe(self, request: worker_pb2.DescribeRequest, context: Context) -> worker_pb2.DescribeReply:
@@ -106,8 +105,6 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         machine = self._state.machine
         if machine is None:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "not_ready: nothing is loaded")
-        if (request.tensors or request.want_outputs) and not self._allow_probe:
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "invalid_argument: started without --allow-probe")
         self._state.begin_step()
         try:
             outputs = await self._program.probe(machine, request)

@@ -2,7 +2,7 @@
 
 The command line and the ready line are the native worker's: `--socket PATH --parent-pid PID [--link-listen ADDRESS]
 [--local-links DIR] [--allow-probe]`, one line of JSON on stdout, logs on stderr. It has no link to peers: routes of
-several stages go through the bridge.
+several stages go through the bridge. It captures nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parent-pid", type=int, default=0, help="end when this process is no longer the parent")
     parser.add_argument("--link-listen", default="", help="accepted and ignored")
     parser.add_argument("--local-links", default="", help="accepted and ignored")
-    parser.add_argument("--allow-probe", action="store_true")
+    parser.add_argument("--allow-probe", action="store_true", help="accepted and ignored")
 
 
 @contextlib.asynccontextmanager

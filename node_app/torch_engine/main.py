@@ -26,6 +26,6 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="meshnet-worker: %(message)s")
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine") as thread:
         state = WorkerState()
-        service = WorkerService(state, TorchProgram(thread), allow_probe=arguments.allow_probe)
+        service = WorkerService(state, TorchProgram(thread))
         worker = serving(arguments.socket, service, run_steps(state, run_step, thread))
         asyncio.run(serve_until_told(arguments, worker))

@@ -51,7 +51,8 @@ def run_probe(engine: TorchEngine, request: worker_pb2.ProbeRequest) -> list[fra
         WorkerError: `bad_token_id`, `wrong_shape` or `not_finite`.
     """
     hidden = engine.embed(request.token_ids or [1]) if engine.owns_input else _probe_rows(engine, request)
-    rows = engine.open(len(hidden)).step_rows(hidden)
+    sequence = engine.open(len(hidden))
+    rows = torch.cat([sequence.step_rows(part) for part in hidden.split(request.step_rows or len(hidden))])
     name, output = ("logits", engine.logits(rows)) if engine.owns_output else ("hidden", rows)
     return [
         frame_pb2.Tensor(

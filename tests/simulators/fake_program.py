@@ -9,7 +9,7 @@ from meshnet import __version__
 from meshnet.constants import GRAPH_SEMANTICS_VERSION, WIRE_VERSION, WIRE_VERSION_MIN
 from meshnet.v1 import frame_pb2, worker_pb2
 from tests.simulators.faults import Faults
-from tests.simulators.probe import run_probe
+from tests.simulators.probe import run_probe, spoil
 from tests.simulators.shard_load import plan_load
 from tests.simulators.stage_machine import SimulatedMachine
 
@@ -35,4 +35,4 @@ class FakeProgram:
 
     async def probe(self, machine: SimulatedMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
         await asyncio.sleep(self._faults.step_delay_ms / 1000)
-        return run_probe(machine.load, request)
+        return [spoil(tensor, self._faults.wrong_probe) for tensor in run_probe(machine.load, request)]

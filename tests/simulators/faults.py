@@ -22,6 +22,8 @@ class Faults:
         skip_token_at_index: the token event of this index is not sent.
         refuse_open: every session is refused with this code; empty: none.
         garble_rows: outgoing hidden rows are off by one, so that results differ.
+        wrong_probe: what probes give is wrong: "rows" (other values), "nan", "width" (rows of another width), or "half"
+            (the last half of each row is zero); empty: nothing.
     """
 
     step_delay_ms: int = 0
@@ -32,6 +34,7 @@ class Faults:
     skip_token_at_index: int = -1
     refuse_open: str = ""
     garble_rows: bool = False
+    wrong_probe: str = ""
 
 
 def add_fault_arguments(parser: argparse.ArgumentParser) -> None:

@@ -37,19 +37,15 @@ class SimulatedWorker:
 
 
 @contextlib.asynccontextmanager
-async def running_worker(
-    socket_path: Path, faults: Faults | None = None, *, allow_probe: bool = False
-) -> AsyncIterator[SimulatedWorker]:
+async def running_worker(socket_path: Path, faults: Faults | None = None) -> AsyncIterator[SimulatedWorker]:
     """Run a worker in this event loop for the body's time. An error of its engine task is raised at the end."""
     state = SimulatedState(faults or Faults())
-    async with _serving(socket_path, state, allow_probe=allow_probe):
+    async with _serving(socket_path, state):
         yield SimulatedWorker(socket_path, state)
 
 
-def _serving(
-    socket_path: Path, state: SimulatedState, *, allow_probe: bool
-) -> AbstractAsyncContextManager[asyncio.Task[None]]:
-    service = WorkerService(state, FakeProgram(state.faults), allow_probe=allow_probe)
+def _serving(socket_path: Path, state: SimulatedState) -> AbstractAsyncContextManager[asyncio.Task[None]]:
+    service = WorkerService(state, FakeProgram(state.faults))
     return serving(socket_path, service, run_engine(state))
 
 
@@ -59,7 +55,7 @@ def main() -> None:
     add_fault_arguments(parser)
     arguments = parser.parse_args()
     state = SimulatedState(faults_of(arguments))
-    asyncio.run(serve_until_told(arguments, _serving(arguments.socket, state, allow_probe=arguments.allow_probe)))
+    asyncio.run(serve_until_told(arguments, _serving(arguments.socket, state)))
 
 
 if __name__ == "__main__":

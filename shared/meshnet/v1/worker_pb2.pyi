@@ -209,14 +209,16 @@ class WatchStatusRequest(_message.Message):
     def __init__(self, interval_ms: _Optional[int] = ...) -> None: ...
 
 class ProbeRequest(_message.Message):
-    __slots__ = ("token_ids", "tensors", "want_outputs")
+    __slots__ = ("token_ids", "tensors", "want_outputs", "step_rows")
     TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
     TENSORS_FIELD_NUMBER: _ClassVar[int]
     WANT_OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    STEP_ROWS_FIELD_NUMBER: _ClassVar[int]
     token_ids: _containers.RepeatedScalarFieldContainer[int]
     tensors: _containers.RepeatedCompositeFieldContainer[_frame_pb2.Tensor]
     want_outputs: bool
-    def __init__(self, token_ids: _Optional[_Iterable[int]] = ..., tensors: _Optional[_Iterable[_Union[_frame_pb2.Tensor, _Mapping]]] = ..., want_outputs: _Optional[bool] = ...) -> None: ...
+    step_rows: int
+    def __init__(self, token_ids: _Optional[_Iterable[int]] = ..., tensors: _Optional[_Iterable[_Union[_frame_pb2.Tensor, _Mapping]]] = ..., want_outputs: _Optional[bool] = ..., step_rows: _Optional[int] = ...) -> None: ...
 
 class ProbeReply(_message.Message):
     __slots__ = ("outputs", "compute_us", "output_digest")

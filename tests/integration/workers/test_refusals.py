@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import grpc
-import grpc.aio
 import pytest
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.failure_codes import FailureCode
+from meshnet.fake import VOCAB_SIZE
 from meshnet.frame import Ack, Close, EdgeMessage, Keepalive, SessionGone
 from meshnet.ids import Address, Edge, SessionKey
-from meshnet.v1 import worker_pb2
+from meshnet.v1 import frame_pb2, worker_pb2
 from tests.integration.native.native_routes import until_free
 from tests.integration.workers.worker_kinds import Routes
 from tests.integration.workers.wrong_frames import PROMPT_CHUNK, SEAM_FRAME, WRONG_AT_THE_HEAD, WRONG_AT_THE_SEAM
@@ -241,12 +240,30 @@ async def test_another_contract_is_refused(routes: Routes) -> None:
     assert codes == [FailureCode.CONTRACT_MISMATCH] * 3
 
 
-async def test_probe_needs_permission_for_tensors_only(routes: Routes) -> None:
+async def test_probe_gives_rows_where_they_are_wanted(routes: Routes) -> None:
     async with routes([3]) as route:
         stubs = [worker.stub for worker in route.workers]
         replies = [await stub.Probe(worker_pb2.ProbeRequest(token_ids=[1, 2])) for stub in stubs]
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await stubs[0].Probe(worker_pb2.ProbeRequest(want_outputs=True))
+        wanted = [await stub.Probe(worker_pb2.ProbeRequest(token_ids=[1, 2], want_outputs=True)) for stub in stubs]
     assert {len(reply.output_digest) for reply in replies} == {32}
     assert [len(reply.outputs) for reply in replies] == [0, 0]
-    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert [list(reply.outputs[0].shape) for reply in wanted] == [[2, 16], [2, VOCAB_SIZE]]
+
+
+async def test_probe_gives_the_same_rows_one_by_one_as_at_once(routes: Routes) -> None:
+    compared = 0
+    async with routes([3]) as route:
+        taken: list[frame_pb2.Tensor] = []
+        for worker in route.workers:
+            given = []
+            for step_rows in (0, 1, 2, 7):
+                request = worker_pb2.ProbeRequest(
+                    token_ids=[5, 6, 7], tensors=taken, want_outputs=True, step_rows=step_rows
+                )
+                reply = await worker.stub.Probe(request)
+                given.append((reply.output_digest, reply.outputs[0].data))
+                compared += reply.outputs[0].shape[0]
+            taken = list(reply.outputs)
+            assert len(set(given)) == 1
+    print(f"rows compared: {compared}")
+    assert compared == 24
