@@ -1,0 +1,158 @@
+"""Named tensors and a few words about them as bytes, in the safetensors format.
+
+Invariants: only f32 and i32 matrices; little-endian, row-major, in the header's order without gaps; every count and
+place is checked before anything is allocated for it, because a file may come from anywhere.
+Source: https://github.com/huggingface/safetensors, Format.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+LENGTH_BYTES: Final = 8
+HEADER_BYTES_MAX: Final = 1 << 20
+TENSORS_MAX: Final = 8192
+DIMENSION_MAX: Final = 1 << 24
+ELEMENT_BYTES: Final = 4
+DTYPES: Final = frozenset({"F32", "I32"})
+METADATA: Final = "__metadata__"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPlace:
+    """Where a matrix lies.
+
+    Attributes:
+        dtype: "F32" or "I32".
+        shape: (rows, elements a row).
+        begin, end: bytes, counted from the end of the header.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, int]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorHeader:
+    """What stands before the data.
+
+    Attributes:
+        words: free text by name.
+        places: by tensor name, in the order of their data.
+        data_at: bytes from the file's begin to the first tensor.
+    """
+
+    words: Mapping[str, str]
+    places: Mapping[str, TensorPlace]
+    data_at: int
+
+    @property
+    def file_bytes(self) -> int:
+        """How long the whole file is."""
+        return self.data_at + max((place.end for place in self.places.values()), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """One tensor to be written: `data` holds shape[0] x shape[1] elements."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, int]
+    data: bytes
+
+
+def write_tensors(words: Mapping[str, str], matrices: Sequence[Matrix]) -> bytes:
+    """The file of these tensors."""
+    fields: dict[str, object] = {METADATA: dict(words)}
+    begin = 0
+    for matrix in matrices:
+        end = begin + len(matrix.data)
+        fields[matrix.name] = {"dtype": matrix.dtype, "shape": list(matrix.shape), "data_offsets": [begin, end]}
+        begin = end
+    header = json.dumps(fields, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % LENGTH_BYTES)  # tensors lie at multiples of 8
+    return b"".join([len(header).to_bytes(LENGTH_BYTES, "little"), header, *(matrix.data for matrix in matrices)])
+
+
+def header_bytes(begin: bytes) -> int:
+    """How long the header is, its length's own bytes included, from the file's first bytes.
+
+    Raises:
+        ArtifactError: `not_golden`: that cannot be.
+    """
+    length = int.from_bytes(begin[:LENGTH_BYTES], "little") if len(begin) >= LENGTH_BYTES else 0
+    if not 0 < length <= HEADER_BYTES_MAX:
+        raise _wrong("its header has no possible length")
+    return LENGTH_BYTES + length
+
+
+def parse_header(begin: bytes) -> TensorHeader:
+    """Read a header, which `begin` holds whole.
+
+    Raises:
+        ArtifactError: `not_golden`, with what is wrong.
+    """
+    end = header_bytes(begin)
+    if len(begin) < end:
+        raise _wrong("it is cut off")
+    try:
+        fields = json.loads(begin[LENGTH_BYTES:end])
+    except (ValueError, RecursionError) as error:
+        raise _wrong("its header is no JSON") from error
+    if not isinstance(fields, dict) or len(fields) > TENSORS_MAX:
+        raise _wrong("its header is no object of tensors")
+    words = _parse_words(fields.pop(METADATA, {}))
+    places = {name: _parse_place(name, value) for name, value in fields.items()}
+    _require_dense(places.values())
+    return TensorHeader(words, places, end)
+
+
+def _parse_words(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(word, str) for word in value.values()):
+        raise _wrong("its metadata are no words")
+    return value
+
+
+def _parse_place(name: str, value: object) -> TensorPlace:
+    if not isinstance(value, dict):
+        raise _wrong("a tensor is not described")
+    dtype, shape, offsets = value.get("dtype"), _pair(value.get("shape")), _pair(value.get("data_offsets"))
+    if dtype not in DTYPES or shape is None or offsets is None:
+        raise _wrong("a tensor is no matrix of f32 or i32")
+    rows, elements = shape
+    if not (0 < rows <= DIMENSION_MAX and 0 < elements <= DIMENSION_MAX):
+        raise _wrong("a tensor has no possible shape")
+    if offsets[1] - offsets[0] != rows * elements * ELEMENT_BYTES:
+        raise _wrong("a tensor's bytes are not those of its shape")
+    return TensorPlace(name, str(dtype), shape, *offsets)
+
+
+def _pair(value: object) -> tuple[int, int] | None:
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in value):
+        return None
+    return value[0], value[1]
+
+
+def _require_dense(places: Iterable[TensorPlace]) -> None:
+    at = 0
+    for place in places:
+        if place.begin != at:
+            raise _wrong("its tensors do not lie one after the other")
+        at = place.end
+
+
+def _wrong(why: str) -> ArtifactError:
+    return ArtifactError("not_golden", "No golden probe", f"this is no golden probe: {why}")
