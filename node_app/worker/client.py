@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 
 from meshnet.errors import WorkerError
-from meshnet.v1 import worker_pb2, worker_pb2_grpc
+from meshnet.v1 import frame_pb2, worker_pb2, worker_pb2_grpc
 from node_app.refusal import WORKER_LOST, WORKER_TIMEOUT, StageRefusedError
 
 if TYPE_CHECKING:
@@ -250,6 +250,28 @@ class WorkerClient:
         except grpc.aio.AioRpcError as error:
             raise worker_error(error) from error
         return ProbeResult(reply.compute_us, reply.output_digest)
+
+    async def run_rows(self, request: worker_pb2.ProbeRequest, timeout_s: float) -> frame_pb2.Tensor:
+        """Run the request's rows through the engine in a private sequence and return what they give, as raw f32.
+
+        Raises:
+            WorkerError: a step failed or took longer than `timeout_s`; `wrong_shape`: the answer is no such rows.
+        """
+        try:
+            reply: worker_pb2.ProbeReply = await self._stub.Probe(request, timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            raise worker_error(error) from error
+        outputs = list(reply.outputs)
+        if len(outputs) != 1 or (outputs[0].dtype, outputs[0].codec) != (frame_pb2.DTYPE_F32, frame_pb2.CODEC_RAW):
+            raise WorkerError("wrong_shape", "Worker not understood", "the worker gave no rows of f32")
+        return outputs[0]
+
+    async def unload(self) -> None:
+        """Free the shard; one can be loaded again."""
+        try:
+            await self._stub.Unload(worker_pb2.UnloadRequest(), timeout=CALL_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            raise worker_error(error) from error
 
     def bridge(self) -> Bridge:
         """Open the stream of relayed messages; one at a time."""

@@ -1,0 +1,137 @@
+"""The walk through a model: every smallest range of layers is loaded once, and given what the one before it gave.
+
+Invariants: one range is in memory at a time; rows are kept as they came, in f32, so that a longer shard adds nothing to
+them but its own rounding; what is not finite, or differs when it is computed row by row, is no reference and is
+refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, Protocol
+
+from meshnet.errors import WorkerError
+from meshnet.golden.comparing import SAME_BACKEND, RowErrors, compare_logits, compare_rows
+from meshnet.golden.probe import GoldenProbe, GoldenRows, draw_token_ids
+from meshnet.v1 import session_pb2, worker_pb2
+from node_app.settings import LayerSpan
+from node_app.worker.limits import DEFAULT_CONTEXT_LENGTH
+from node_app.worker.self_test import RowRunner, run_golden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from node_app.artifacts.model_file import ModelFile
+    from node_app.worker.client import LoadedShard
+
+LOAD_SILENCE_S: Final = 300.0
+# A sequence is given back a moment after its probe has been answered.
+SEQUENCES: Final = 2
+
+
+class RangeWorker(RowRunner, Protocol):
+    """What the walk needs of a worker."""
+
+    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadedShard:
+        """Load a range."""
+
+    async def unload(self) -> None:
+        """Free it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """What is walked through, and how.
+
+    Attributes:
+        model: all its layers.
+        artifact_digest: of its files.
+        cuts: legal ones, in order.
+        threads: running threads of the worker.
+        turn_path: of the machine's compute turn.
+        tell: called with each range before it is computed.
+    """
+
+    model: ModelFile
+    artifact_digest: bytes
+    cuts: Sequence[int]
+    threads: int
+    turn_path: str
+    tell: Callable[[LayerSpan], None]
+
+    def ranges(self) -> list[LayerSpan]:
+        """The smallest shards that there can be."""
+        return [LayerSpan(*pair) for pair in pairwise([0, *self.cuts, self.model.n_layers])]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeGolden:
+    """The probe, and how far rows computed one by one are from it."""
+
+    golden: GoldenProbe
+    one_by_one: RowErrors
+
+
+async def make_golden(worker: RangeWorker, walk: Walk) -> MadeGolden:
+    """Compute a model's golden probe.
+
+    Raises:
+        WorkerError: the worker failed; `not_finite`, `wrong_shape`, `not_reproducible`: its rows are no reference.
+    """
+    hidden: dict[int, GoldenRows] = {}
+    token_ids: tuple[int, ...] = ()
+    taken: GoldenRows | None = None
+    errors = RowErrors()
+    for layers in walk.ranges():
+        walk.tell(layers)
+        contract = (await worker.load(_load_request(walk, layers), LOAD_SILENCE_S)).contract
+        token_ids = token_ids or draw_token_ids(walk.artifact_digest, contract.vocab_size)
+        given = await _run(worker, token_ids, taken, step_rows=0)
+        again = await _run(worker, token_ids, taken, step_rows=1)
+        found = _compare(again, given, taken, is_tail=layers.layer_end == walk.model.n_layers)
+        if not found.is_within(SAME_BACKEND):
+            message = f"layers {layers} give other rows one by one than at once: {found.describe(SAME_BACKEND)}"
+            raise WorkerError("not_reproducible", "No reference", message)
+        errors += found
+        await worker.unload()
+        taken = hidden[layers.layer_end] = given
+    logits = hidden.pop(walk.model.n_layers)
+    exact = contract.exact_class
+    golden = GoldenProbe(walk.artifact_digest, walk.model.n_layers, exact.backend, exact.pin, token_ids, hidden, logits)
+    return MadeGolden(golden, errors)
+
+
+async def _run(worker: RangeWorker, token_ids: tuple[int, ...], taken: GoldenRows | None, step_rows: int) -> GoldenRows:
+    try:
+        rows = await run_golden(worker, token_ids, taken, step_rows)
+    except ValueError as error:
+        raise WorkerError("wrong_shape", "No reference", f"the worker gave {error}") from error
+    if rows.rows != len(token_ids) or not rows.is_finite():
+        raise WorkerError("not_finite", "No reference", "the worker gave rows that are missing or not finite")
+    return rows
+
+
+def _compare(found: GoldenRows, expected: GoldenRows, taken: GoldenRows | None, *, is_tail: bool) -> RowErrors:
+    return compare_logits(found, expected) if is_tail else compare_rows(found, expected, taken)
+
+
+def _load_request(walk: Walk, layers: LayerSpan) -> worker_pb2.LoadRequest:
+    model = walk.model
+    # As long as nodes choose by themselves: it picks rope factors.
+    context_length = min(model.context_length, DEFAULT_CONTEXT_LENGTH)
+    request = worker_pb2.LoadRequest(
+        engine=worker_pb2.ENGINE_KIND_FAKE if model.is_fake else worker_pb2.ENGINE_KIND_LLAMA,
+        gguf_path=str(model.paths[0].resolve()),
+        layers=session_pb2.LayerRange(layer_begin=layers.layer_begin, layer_end=layers.layer_end),
+        context_length=context_length,
+        kv_cells=context_length * SEQUENCES,
+        max_sessions=SEQUENCES,
+        threads=walk.threads,
+        flash_attention=True,
+        artifact_digest=walk.artifact_digest,
+        turn_path=walk.turn_path,
+    )
+    if model.is_fake:
+        request.fake.CopyFrom(worker_pb2.FakeModel(n_layers=model.n_layers, width=model.width))
+    return request

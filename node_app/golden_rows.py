@@ -1,0 +1,91 @@
+"""Asks a site for the golden rows at both ends of a shard: `GET /api/models/DIGEST/golden/BEGIN/END`.
+
+Invariants: one bounded request, blocking (the agent runs it in a thread); the answer is checked before it is believed,
+and kept, so that a shard that is loaded again is proven without the site. The site is sent neither token nor key: the
+rows are no secret.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import requests
+
+from meshnet.errors import ArtifactError, TransferError
+from meshnet.golden.probe import GOLDEN_BYTES_MAX, parse_golden
+
+if TYPE_CHECKING:
+    from meshnet.golden.probe import GoldenProbe
+    from node_app.settings import LayerSpan
+
+CONNECT_TIMEOUT_S: Final = 5.0
+READ_TIMEOUT_S: Final = 30.0
+READ_BYTES: Final = 1024 * 1024
+
+
+class GoldenSource:
+    """The golden probes of one site. Used by one thread at a time."""
+
+    def __init__(self, site_url: str) -> None:
+        self._site_url = site_url
+        self._known: dict[tuple[bytes, LayerSpan], GoldenProbe] = {}
+
+    def find(self, artifact_digest: bytes, layers: LayerSpan) -> GoldenProbe | None:
+        """Return what proves these layers; None where the site has nothing. Blocking.
+
+        Raises:
+            TransferError: no answer, or none that is a golden probe of this artifact; ask again later.
+        """
+        key = (artifact_digest, layers)
+        if key not in self._known:
+            data = self._fetch(f"{artifact_digest.hex()}/golden/{layers.layer_begin}/{layers.layer_end}")
+            if data is None:
+                return None
+            self._known[key] = read_golden(data, artifact_digest)
+        return self._known[key]
+
+    def _fetch(self, path: str) -> bytes | None:
+        try:
+            with requests.get(
+                f"{self._site_url}/api/models/{path}",
+                timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                # A site of an earlier version knows no golden probes.
+                if response.status_code == HTTPStatus.NOT_FOUND:
+                    return None
+                if response.status_code != HTTPStatus.OK:
+                    raise _later(f"the site answered with status {response.status_code}")
+                return _read_bounded(response)
+        except (requests.RequestException, OSError) as error:
+            raise _later(f"{self._site_url} cannot be reached ({type(error).__name__})") from error
+
+
+def read_golden(data: bytes, artifact_digest: bytes) -> GoldenProbe:
+    """Read a site's answer.
+
+    Raises:
+        TransferError: it is no golden probe of this artifact.
+    """
+    try:
+        golden = parse_golden(data)
+    except ArtifactError as error:
+        raise _later(error.message) from error
+    if golden.artifact_digest != artifact_digest:
+        raise _later("the site sent the golden probe of another artifact")
+    return golden
+
+
+def _read_bounded(response: requests.Response) -> bytes:
+    data = bytearray()
+    for part in response.iter_content(READ_BYTES):
+        data += part
+        if len(data) > GOLDEN_BYTES_MAX:
+            raise _later("the site's answer is too long")
+    return bytes(data)
+
+
+def _later(why: str) -> TransferError:
+    return TransferError("no_golden", "Golden probe not fetched", why)

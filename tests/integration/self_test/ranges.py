@@ -1,0 +1,70 @@
+"""A worker program with a client, and golden probes made by it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+
+from meshnet.artifact.gguf import artifact_digest, read_header
+from meshnet.artifact.model.cuts import legal_cuts
+from meshnet.golden.probe import GoldenProbe
+from meshnet.v1 import session_pb2, worker_pb2
+from node_app.artifacts.model_file import open_model
+from node_app.golden_maker.walk import Walk, make_golden
+from node_app.settings import LayerSpan
+from node_app.worker.client import WorkerClient
+from node_app.worker.self_test import SelfTestResult, ShardToProve, prove_shard
+from tests.simulators.worker_process import running_program
+
+LOAD_TIMEOUT_S = 60.0
+
+
+@contextlib.asynccontextmanager
+async def a_worker(program: Path, folder: Path) -> AsyncIterator[WorkerClient]:
+    async with running_program(program, folder / "worker.sock", "--parent-pid", str(os.getpid())) as running:
+        client = WorkerClient(running.socket_path)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+async def golden_by(client: WorkerClient, model: Path) -> GoldenProbe:
+    """As `meshnet probe` makes it."""
+    file = open_model(model, None)
+    cuts = legal_cuts(read_header(model)).cuts
+    walk = Walk(file, artifact_digest(file.paths), cuts, 1, "", lambda layers: None)
+    return (await make_golden(client, walk)).golden
+
+
+def ranges_of(golden: GoldenProbe) -> list[LayerSpan]:
+    """Every smallest range, both halves and the whole."""
+    ends = [0, *golden.cuts, golden.n_layers]
+    middle = ends[len(ends) // 2]
+    pairs = [*pairwise(ends), (0, middle), (middle, golden.n_layers), (0, golden.n_layers)]
+    return [LayerSpan(*pair) for pair in dict.fromkeys(pairs)]
+
+
+async def verdict_on(
+    client: WorkerClient, model: Path, loaded: LayerSpan, golden: GoldenProbe, tested_as: LayerSpan | None = None
+) -> SelfTestResult:
+    """Load a range, test it (as if it were another one), unload it."""
+    request = worker_pb2.LoadRequest(
+        engine=worker_pb2.ENGINE_KIND_LLAMA,
+        gguf_path=str(model),
+        layers=session_pb2.LayerRange(layer_begin=loaded.layer_begin, layer_end=loaded.layer_end),
+        context_length=256,
+        max_sessions=2,
+        threads=2,
+        flash_attention=True,
+        artifact_digest=golden.artifact_digest,
+    )
+    shard = await client.load(request, LOAD_TIMEOUT_S)
+    tested = ShardToProve(tested_as or loaded, shard.contract.exact_class.backend)
+    try:
+        return await prove_shard(client, tested, golden)
+    finally:
+        await client.unload()
