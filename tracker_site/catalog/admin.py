@@ -28,7 +28,7 @@ class ModelAdmin(admin.ModelAdmin):
     fields = (
         "name", "is_listed", "prompt_micros", "completion_micros", "coarsest_codec", "chat_template",
         "artifact_digest", "architecture", "n_layers", "context_length", "vocab_size", "size_bytes", "legal_cuts",
-        "end_tokens",
+        "golden_digest", "end_tokens",
         "created_at",
     )  # fmt: skip
     readonly_fields = fields[6:]

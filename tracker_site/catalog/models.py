@@ -1,7 +1,7 @@
 """The models of the catalogue.
 
 Invariants: a row is complete when it exists (its vocabulary copy is on disk and opens); its artifact never changes,
-only its name, prices, listing and packing do. Nothing is fetched when a request comes.
+only its name, prices, listing, packing and golden probe do. Nothing is fetched when a request comes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from meshnet.frame import Codec
 from tracker_site.nodes.known_models import KnownModel
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$"
+
+
+def golden_path(golden_digest: str) -> Path:
+    """Where the golden probe of that digest (hex) is kept."""
+    return Path(settings.GOLDEN_DIRECTORY) / f"{golden_digest}.safetensors"
 
 
 class SeamPacking(models.TextChoices):
@@ -45,6 +50,9 @@ class Model(models.Model):
     chat_template = models.TextField(blank=True, help_text="Jinja; empty where the file has none.")
     legal_cuts = models.JSONField(
         null=True, editable=False, help_text="Layers that a stage may begin with, beside the first; null: any."
+    )
+    golden_digest = models.CharField(
+        max_length=64, blank=True, editable=False, help_text="SHA-256 of its golden probe; empty: nodes test nothing."
     )
     end_tokens = models.JSONField(editable=False, help_text="Ids that end a generation.")
     prompt_micros = models.PositiveBigIntegerField(default=0, help_text="Micro-credits per million prompt tokens.")
@@ -87,6 +95,11 @@ class Model(models.Model):
     def vocabulary_path(self) -> Path:
         """The vocabulary-only copy of the GGUF file."""
         return Path(settings.VOCABULARY_DIRECTORY) / self.vocabulary_file
+
+    @property
+    def golden_path(self) -> Path | None:
+        """What nodes prove their shards by; None where there is nothing."""
+        return golden_path(self.golden_digest) if self.golden_digest else None
 
     @classmethod
     def known(cls, artifact_digest: str) -> KnownModel | None:

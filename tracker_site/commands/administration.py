@@ -19,7 +19,9 @@ from meshnet.errors import MeshnetError
 from tracker_site.accounts.models import ApiKey, BearerSecret, NodeToken, User
 from tracker_site.billing.audit import audit_ledger
 from tracker_site.billing.ledger import balance_micros, grant
+from tracker_site.catalog.goldens import import_golden
 from tracker_site.catalog.importing import import_model
+from tracker_site.catalog.models import Model
 from tracker_site.commands.output import Outcome
 
 if TYPE_CHECKING:
@@ -78,6 +80,22 @@ def _import_model(chosen: argparse.Namespace) -> Outcome:
     }
     words = "is offered now" if imported.is_new else "was offered before"
     return Outcome(f"{model.name} {words}: {model.architecture}, {model.n_layers} layers", fields)
+
+
+def _import_golden(chosen: argparse.Namespace) -> Outcome:
+    model = Model.objects.filter(name=chosen.model).first()
+    if model is None:
+        raise AdministrationError("unknown_model", "No such model", f"no model is called {chosen.model}")
+    golden = import_golden(model, chosen.golden)
+    fields = {
+        "name": model.name,
+        "golden_digest": model.golden_digest,
+        "rows": len(golden.token_ids),
+        "cuts": len(golden.cuts),
+        "backend": golden.backend,
+    }
+    words = f"{model.name}: nodes prove their shards by {len(golden.token_ids)} rows at {len(golden.cuts)} cuts"
+    return Outcome(words, fields)
 
 
 def _create_user(chosen: argparse.Namespace) -> Outcome:
@@ -140,6 +158,7 @@ def _user(username: str) -> User:
 COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Outcome]]] = {
     "migrate": _migrate,
     "import-model": _import_model,
+    "import-golden": _import_golden,
     "create-user": _create_user,
     "create-key": _create_secret(ApiKey, "key"),
     "create-node-token": _create_secret(NodeToken, "token"),

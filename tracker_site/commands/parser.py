@@ -20,6 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add(commands, "migrate", "create or update the database")
     _add_import_model(commands)
+    _add_import_golden(commands)
     _add_accounts(commands)
     _add(commands, "audit", "check that the ledger adds up")
     _add_processes(commands)
@@ -44,6 +45,12 @@ def _add_import_model(commands: argparse._SubParsersAction[argparse.ArgumentPars
     command.add_argument(
         "--completion-price", type=credits_as_micros, default=0, metavar="CREDITS", help="per million tokens"
     )
+
+
+def _add_import_golden(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _add(commands, "import-golden", "let nodes prove their shards of a model by a file of `meshnet probe`")
+    command.add_argument("model", help="what clients call it")
+    command.add_argument("golden", type=Path, help="the golden probe")
 
 
 def _add_accounts(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -29,6 +29,7 @@ SECRET_KEY = read_or_create(DATA_DIRECTORY / "secret.key", lambda: secrets.token
 # Ed25519; signs tickets. Read through tracker_site.nodes.site_key.
 SITE_KEY_PATH = DATA_DIRECTORY / "site.key"
 VOCABULARY_DIRECTORY = DATA_DIRECTORY / "vocabularies"
+GOLDEN_DIRECTORY = DATA_DIRECTORY / "goldens"
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -154,6 +155,7 @@ CONTROL_HEARTBEAT_MS = 5_000
 CONTROL_LEASE_MS = 15_000
 CONTROL_HELLO_TIMEOUT_S = 5.0
 ENROLMENTS_PER_MINUTE = 30  # of one address
+GOLDENS_PER_MINUTE = 120  # of one address; some MB each
 NODES_PER_USER = 64
 
 METRICS_TOKEN = environment.text("MESHNET_METRICS_TOKEN")

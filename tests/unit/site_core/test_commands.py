@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from meshnet.artifact.gguf import artifact_digest
+from meshnet.golden.probe import write_golden
 from tests.simulators.fake_model import write_fake_model
+from tests.unit.meshnet.golden.goldens import fake_golden
 from tracker_site.accounts.models import ApiKey, NodeToken, User
 from tracker_site.billing.ledger import balance_micros
 from tracker_site.billing.models import Account
@@ -91,6 +94,19 @@ def test_a_model_is_imported_once(run: Run, tmp_path: Path, settings: SettingsWr
     assert (first["name"], first["created"], first["n_layers"]) == ("fake", True, 8)
     assert run.json("import-model", str(gguf))["created"] is False
     assert "[unreadable]" in run.fails(1, "import-model", str(tmp_path / "absent.gguf"))
+
+
+def test_a_golden_probe_is_imported_for_its_own_model(run: Run, tmp_path: Path, settings: SettingsWrapper) -> None:
+    settings.VOCABULARY_DIRECTORY, settings.GOLDEN_DIRECTORY = tmp_path / "vocabularies", tmp_path / "goldens"
+    gguf = write_fake_model(tmp_path / "fake.gguf", n_layers=4, width=16)
+    run.json("import-model", str(gguf), "--name", "fake")
+    path = tmp_path / "golden.safetensors"
+    path.write_bytes(write_golden(fake_golden(4, 16, artifact_digest([gguf]))))
+    told = run.json("import-golden", "fake", str(path))
+    assert (told["rows"], told["cuts"], told["backend"]) == (8, 3, "fake")
+    assert "[unknown_model]" in run.fails(1, "import-golden", "other", str(path))
+    path.write_bytes(write_golden(fake_golden(4, 16)))
+    assert "[golden_of_another]" in run.fails(1, "import-golden", "fake", str(path))
 
 
 def test_a_tampered_ledger_fails_the_audit(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

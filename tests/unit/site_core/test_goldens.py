@@ -1,0 +1,181 @@
+"""Golden probes of the catalogue: taken in only for their own model, given out to whoever has a shard to prove."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from meshnet.errors import ArtifactError, MeshnetError
+from meshnet.golden.probe import parse_golden, write_golden
+from tests.simulators.fake_model import write_fake_model
+from tests.unit.meshnet.golden.goldens import fake_golden
+from tracker_site.catalog.goldens import import_golden
+from tracker_site.catalog.importing import CatalogError, import_model
+from tracker_site.catalog.models import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_django.fixtures import SettingsWrapper
+
+    from meshnet.golden.probe import GoldenProbe
+
+pytestmark = pytest.mark.django_db
+
+N_LAYERS, WIDTH = 4, 16
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(settings: SettingsWrapper, tmp_path: Path) -> None:
+    settings.VOCABULARY_DIRECTORY = tmp_path / "vocabularies"
+    settings.GOLDEN_DIRECTORY = tmp_path / "goldens"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    return import_model(write_fake_model(tmp_path / "fake.gguf", n_layers=N_LAYERS, width=WIDTH)).model
+
+
+@pytest.fixture
+def golden(model: Model) -> GoldenProbe:
+    return fake_golden(N_LAYERS, WIDTH, model.digest)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[bytes], Path]:
+    def write_file(data: bytes) -> Path:
+        path = tmp_path / "golden.safetensors"
+        path.write_bytes(data)
+        return path
+
+    return write_file
+
+
+def kept() -> list[str]:
+    folder = Path(settings.GOLDEN_DIRECTORY)
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def address(model: Model, layer_begin: int, layer_end: int) -> str:
+    return f"/api/models/{model.artifact_digest}/golden/{layer_begin}/{layer_end}"
+
+
+def test_a_golden_probe_is_taken_in_and_replaced(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path]
+) -> None:
+    assert (model.golden_digest, model.golden_path) == ("", None)
+    data = write_golden(golden)
+    assert import_golden(model, write(data)) == golden
+    stored = Model.objects.get()
+    assert stored.golden_digest == hashlib.sha256(data).hexdigest()
+    assert stored.golden_path is not None
+    assert stored.golden_path.read_bytes() == data
+    assert (stored.golden_path.parent.stat().st_mode & 0o077) == 0
+    again = write_golden(replace(golden, pin="another build"))
+    import_golden(stored, write(again))
+    assert kept() == [f"{hashlib.sha256(again).hexdigest()}.safetensors"]
+    import_golden(stored, write(again))
+    assert len(kept()) == 1
+
+
+def test_a_probe_of_a_wrong_file_or_of_less_is_refused(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path]
+) -> None:
+    lacking = {cut: rows for cut, rows in golden.hidden.items() if cut != 2}
+    wrong: list[tuple[bytes, type[MeshnetError], str]] = [
+        (write_golden(fake_golden(N_LAYERS, WIDTH)), CatalogError, "golden_of_another"),
+        (write_golden(replace(golden, hidden=lacking)), ArtifactError, "golden_incomplete"),
+        (write_golden(replace(golden, logits=None)), ArtifactError, "golden_incomplete"),
+        (write_golden(fake_golden(5, WIDTH, model.digest)), ArtifactError, "golden_incomplete"),
+        (write_golden(golden)[:-1], ArtifactError, "not_golden"),
+        (b"GGUF", ArtifactError, "not_golden"),
+    ]
+    for data, kind, code in wrong:
+        with pytest.raises(kind, match=code):
+            import_golden(model, write(data))
+    assert (kept(), Model.objects.get().golden_digest) == ([], "")
+    import_golden(model, write(write_golden(golden)))
+    for data, kind, _ in wrong:
+        with pytest.raises(kind):
+            import_golden(model, write(data))
+    assert Model.objects.get().golden_digest == hashlib.sha256(write_golden(golden)).hexdigest()
+    print(f"golden probes refused: {len(wrong)}")
+
+
+def test_an_absent_file_is_refused(model: Model, tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="unreadable"):
+        import_golden(model, tmp_path / "absent")
+
+
+def test_each_shard_is_given_the_rows_of_its_ends(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path]
+) -> None:
+    import_golden(model, write(write_golden(golden)))
+    compared = 0
+    for begin in range(N_LAYERS):
+        for end in range(begin + 1, N_LAYERS + 1):
+            answer = Client().get(address(model, begin, end))
+            assert answer.status_code == 200
+            excerpt = parse_golden(answer.content)
+            assert (excerpt.artifact_digest, excerpt.token_ids) == (model.digest, golden.token_ids)
+            assert (excerpt.before(begin), excerpt.after(end)) == (golden.before(begin), golden.after(end))
+            assert len(excerpt.hidden) == (begin > 0) + (end < N_LAYERS)
+            compared += 1
+    assert compared == 10
+
+
+def test_where_there_is_nothing_the_answer_is_404(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path]
+) -> None:
+    def code(path: str) -> str:
+        answer = Client().get(path)
+        assert answer.status_code == 404
+        words: str = answer.json()["error"]["code"]
+        return words
+
+    assert code(address(model, 0, 4)) == "no_golden_probe"
+    import_golden(model, write(write_golden(golden)))
+    assert code(address(model, 0, 4).replace(model.artifact_digest, "0" * 64)) == "no_golden_probe"
+    for begin, end in ((0, 5), (2, 2), (3, 1), (9, 10), (0, 0), (10**30, 10**31)):
+        assert code(address(model, begin, end)) == "no_golden_rows"
+    assert Client().get("/api/models/short/golden/0/4").status_code == 404
+    assert Client().post(address(model, 0, 4)).status_code == 405
+
+
+def test_a_lost_or_damaged_file_is_no_404_for_nodes_would_serve_untested(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path]
+) -> None:
+    import_golden(model, write(write_golden(golden)))
+    path = Model.objects.get().golden_path
+    assert path is not None
+    path.write_bytes(b"damaged")
+    damaged = Client().get(address(model, 0, 4))
+    path.unlink()
+    lost = Client().get(address(model, 0, 4))
+    for answer in (damaged, lost):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "golden_unreadable")
+
+
+def test_one_address_may_ask_so_often(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path], settings: SettingsWrapper
+) -> None:
+    settings.GOLDENS_PER_MINUTE = 2
+    import_golden(model, write(write_golden(golden)))
+    statuses = [Client().get(address(model, 0, 4)).status_code for _ in range(3)]
+    assert statuses == [200, 200, 429]
+
+
+def test_importing_the_model_again_keeps_its_probe(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path], tmp_path: Path
+) -> None:
+    import_golden(model, write(write_golden(golden)))
+    Model.objects.update(legal_cuts=None)
+    again = import_model(tmp_path / "fake.gguf").model
+    assert again.golden_path is not None
+    assert again.golden_path.exists()

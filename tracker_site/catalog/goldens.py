@@ -1,0 +1,97 @@
+"""The golden probes of the catalogue's models: taken in whole, given out in excerpts.
+
+Invariants: a probe belongs to exactly one artifact and has rows wherever that may be cut; its file is named by its
+digest, and the row that names it is written after it, so that a reader finds an old probe or a new one, whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from meshnet.errors import ArtifactError
+from meshnet.golden.probe import GOLDEN_BYTES_MAX, excerpt_names, parse_golden, require_complete
+from meshnet.golden.tensor_file import LENGTH_BYTES, Matrix, header_bytes, parse_header, write_tensors
+from tracker_site.catalog.importing import CatalogError
+from tracker_site.catalog.models import Model, golden_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meshnet.golden.probe import GoldenProbe
+
+
+def import_golden(model: Model, path: Path) -> GoldenProbe:
+    """Keep a golden probe for a model, in place of the one there was.
+
+    Raises:
+        ArtifactError: unreadable; not_golden; golden_incomplete.
+        CatalogError: golden_of_another: it is of another artifact.
+    """
+    data = _read(path)
+    golden = parse_golden(data)
+    if golden.artifact_digest != model.digest:
+        message = (
+            f"{path} was made of the artifact {golden.artifact_digest.hex()[:16]}, and {model.name} is "
+            f"{model.artifact_digest[:16]}"
+        )
+        raise CatalogError("golden_of_another", "Golden probe of another model", message)
+    if golden.n_layers != model.n_layers:
+        message = f"it is of {golden.n_layers} layers, and {model.name} has {model.n_layers}"
+        raise ArtifactError("golden_incomplete", "Golden probe lacks rows", message)
+    every = range(1, model.n_layers)
+    require_complete(golden, every if model.legal_cuts is None else model.legal_cuts, model.vocab_size)
+    _keep(model, data)
+    return golden
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(GOLDEN_BYTES_MAX + 1)
+    except OSError as error:
+        raise ArtifactError("unreadable", "File cannot be read", f"{path}: {error.strerror}") from error
+    return data
+
+
+def _keep(model: Model, data: bytes) -> None:
+    before = model.golden_path
+    model.golden_digest = hashlib.sha256(data).hexdigest()
+    target = golden_path(model.golden_digest)
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    try:
+        with draft.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    model.save(update_fields=["golden_digest"])
+    if before is not None and before != target:
+        before.unlink(missing_ok=True)
+
+
+def read_excerpt(path: Path, n_layers: int, layer_begin: int, layer_end: int) -> bytes | None:
+    """What proves one shard, as a golden probe of its own; None where there are no such rows.
+
+    Raises:
+        OSError: the file cannot be read.
+        ArtifactError: it is damaged.
+    """
+    if not 0 <= layer_begin < layer_end <= n_layers:
+        return None
+    with path.open("rb") as file:
+        begin = file.read(LENGTH_BYTES)
+        header = parse_header(begin + file.read(header_bytes(begin) - LENGTH_BYTES))
+        matrices = []
+        for name in excerpt_names(n_layers, layer_begin, layer_end):
+            place = header.places.get(name)
+            if place is None:
+                return None
+            file.seek(header.data_at + place.begin)
+            matrices.append(Matrix(name, place.dtype, place.shape, file.read(place.end - place.begin)))
+    return write_tensors(header.words, matrices)

@@ -1,0 +1,24 @@
+"""What nodes prove their shards by; models of before have nothing."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("catalog", "0003_legal_cuts"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="model",
+            name="golden_digest",
+            field=models.CharField(
+                blank=True,
+                default="",
+                editable=False,
+                help_text="SHA-256 of its golden probe; empty: nodes test nothing.",
+                max_length=64,
+            ),
+            preserve_default=False,
+        ),
+    ]

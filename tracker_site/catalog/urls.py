@@ -1,0 +1,28 @@
+"""URLs of the catalogue."""
+
+from __future__ import annotations
+
+from django.urls import path, register_converter
+
+from tracker_site.catalog import views
+
+
+class DigestConverter:
+    """A SHA-256 in hex."""
+
+    regex = "[0-9a-f]{64}"
+
+    def to_python(self, value: str) -> str:
+        """As it is."""
+        return value
+
+    def to_url(self, value: str) -> str:
+        """As it is."""
+        return value
+
+
+register_converter(DigestConverter, "digest")
+
+app_name = "catalog"
+
+urlpatterns = [path("<digest:digest>/golden/<int:layer_begin>/<int:layer_end>", views.golden, name="golden")]

@@ -1,0 +1,53 @@
+"""`GET /api/models/DIGEST/golden/BEGIN/END`: what a node proves a shard by.
+
+Invariants: open to everybody, because whoever has the model can compute the rows himself; a refusal is
+`{"error": {"code", "message"}}`; 404 says that there is nothing to prove a shard by, any other refusal that there may
+be.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from django.conf import settings
+from django.http import HttpResponse, HttpResponseNotAllowed, JsonResponse
+
+from meshnet.errors import ArtifactError
+from tracker_site.accounts.rate_limit import RateLimit, client_address
+from tracker_site.catalog.goldens import read_excerpt
+from tracker_site.catalog.models import Model
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+    from django.http.response import HttpResponseBase
+
+logger = logging.getLogger(__name__)
+
+CONTENT_TYPE: Final = "application/octet-stream"
+
+
+def golden(request: HttpRequest, digest: str, layer_begin: int, layer_end: int) -> HttpResponseBase:
+    """Golden rows at both ends of layers [layer_begin, layer_end) of the artifact with this digest (hex)."""
+    if request.method != "GET":
+        return HttpResponseNotAllowed(["GET"])
+    if not RateLimit("golden", settings.GOLDENS_PER_MINUTE).admit(client_address(request)):
+        response = _error("too_many_requests", "wait a minute", 429)
+        response["Retry-After"] = "60"
+        return response
+    model = Model.objects.filter(artifact_digest=digest).first()
+    path = model.golden_path if model is not None else None
+    if model is None or path is None:
+        return _error("no_golden_probe", "there is no golden probe of this artifact", 404)
+    try:
+        excerpt = read_excerpt(path, model.n_layers, layer_begin, layer_end)
+    except (OSError, ArtifactError) as error:
+        logger.error("the golden probe of %s cannot be read: %s", model.name, type(error).__name__)
+        return _error("golden_unreadable", "the golden probe cannot be read; import it again", 503)
+    if excerpt is None:
+        return _error("no_golden_rows", "the model is not cut there", 404)
+    return HttpResponse(excerpt, content_type=CONTENT_TYPE)
+
+
+def _error(code: str, message: str, status: int) -> JsonResponse:
+    return JsonResponse({"error": {"code": code, "message": message}}, status=status)
