@@ -12,6 +12,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from meshnet.backoff import Backoff
+from meshnet.errors import MeshnetError
 from meshnet.failure_codes import FailureCode
 from node_app.events import (
     DataChanged,
@@ -19,6 +21,9 @@ from node_app.events import (
     FatalFailure,
     PauseAsked,
     QuitAsked,
+    SelfTest,
+    SelfTested,
+    SelfTestPutOff,
     SessionsChanged,
     ShardLoaded,
     ShardMeasured,
@@ -26,7 +31,7 @@ from node_app.events import (
     WorkerGivenUp,
     WorkerStarted,
 )
-from node_app.plan import Step, plan_steps
+from node_app.plan import Step, is_offered, plan_steps
 from node_app.refusal import WORKER_LOST, StageRefusedError
 from node_app.session_plane import SessionPlane
 from node_app.site_side import SiteContext, SiteSide
@@ -46,6 +51,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 END_TIMEOUT_S: Final = 10.0
+SELF_TEST_RETRY: Final = Backoff(first_s=1.0, longest_s=60.0)
+NOT_TESTED: Final = "not self-tested: the site has no golden probe of this model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,7 @@ class Agent:
         self._executors: dict[Step, Callable[[], Awaitable[None]]] = {
             Step.START_WORKER: self._start_worker,
             Step.LOAD_SHARD: self._load_shard,
+            Step.TEST_SHARD: self._test_shard,
             Step.MEASURE_SHARD: self._measure_shard,
             Step.SERVE: self._serve,
             Step.HOLD_DATA: self._hold_data,
@@ -189,6 +197,32 @@ class Agent:
         except WorkerEndedError as error:
             self._on_worker_end(error.end)
 
+    async def _test_shard(self) -> None:
+        await asyncio.sleep(self.state.worker.self_test_delay_s)
+        try:
+            result = await self.worker.self_test()
+        except MeshnetError as error:
+            delay_s = SELF_TEST_RETRY.delay_s(self.state.worker.self_test_delays + 1, self._jitter())
+            logger.warning("the self test is put off: %s; next try in %.1f s", error.message, delay_s)
+            self._emit(SelfTestPutOff(f"the self test is put off: {error.message}", delay_s))
+            return
+        if result is None:
+            logger.warning(NOT_TESTED)
+            self._emit(SelfTested(SelfTest.ABSENT, NOT_TESTED))
+        elif result.is_passed:
+            logger.info("self test passed: %s", result.words)
+            self._emit(SelfTested(SelfTest.PASSED, result.words))
+        else:
+            await self._reject_shard(f"self test failed: {result.words}")
+
+    async def _reject_shard(self, words: str) -> None:
+        is_serving = self.state.worker.phase is WorkerPhase.SERVING
+        self._emit(SelfTested(SelfTest.FAILED, words))
+        if is_serving:
+            self.worker.condemn(words)
+        else:
+            self._on_worker_end(await self.worker.reject(words))
+
     async def _measure_shard(self) -> None:
         try:
             await self.worker.measure()
@@ -227,7 +261,7 @@ class Agent:
     def check_admission(self, request: control_pb2.OpenStage) -> None:
         """Raise StageRefusedError where the node takes no such stage now."""
         shard = self.worker.shard
-        if self.state.worker.phase is not WorkerPhase.SERVING or shard is None:
+        if not is_offered(self.state) or shard is None:
             raise StageRefusedError(FailureCode.NOT_READY, "the node is not ready")
         if self.state.is_paused:
             raise StageRefusedError(FailureCode.PAUSED, "the volunteer paused this node")

@@ -28,6 +28,7 @@ class AgentCondition(StrEnum):
     SERVING = "serving"
     PAUSED = "paused"
     DEGRADED = "degraded"
+    SELF_TEST_FAILED = "self_test_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class AgentStatus:
 
     Attributes:
         reason: why it does not serve, for people; empty while all is well.
+        self_test: what the loaded shard's self test gave, e.g. "passed"; empty where the agent does not say.
+        self_test_words: its figures, for people.
         notice: what the site wants the volunteer to know; empty while nothing.
         site_url: empty where the node serves its own machine only.
         api_url: where this machine's own programs may ask it; empty where they may not.
@@ -47,6 +50,8 @@ class AgentStatus:
 
     condition: AgentCondition
     reason: str
+    self_test: str
+    self_test_words: str
     notice: str
     name: str
     node_id: str
@@ -124,6 +129,8 @@ def parse_status(data: bytes) -> AgentStatus:
     return AgentStatus(
         condition=_condition(fields.text("state")),
         reason=fields.text("reason"),
+        self_test=fields.text("self_test", optional=True),
+        self_test_words=fields.text("self_test_words", optional=True),
         notice=fields.text("notice", optional=True),
         name=fields.text("name"),
         node_id=fields.text("node_id"),

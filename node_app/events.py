@@ -6,7 +6,18 @@ Invariant: plain frozen values; what each one changes is said in `state.py` and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TypeAlias
+
+
+class SelfTest(Enum):
+    """What is known of a loaded shard: whether it computes what it should."""
+
+    PENDING = auto()  # not asked yet
+    PUT_OFF = auto()  # the site or the worker could not be asked; asked again later
+    ABSENT = auto()  # the site has no golden probe of the model, or there is no site: not self-tested
+    PASSED = auto()
+    FAILED = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +30,27 @@ class WorkerStarted:
 @dataclass(frozen=True, slots=True)
 class ShardLoaded:
     """The shard is in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTested:
+    """The loaded shard was compared with golden rows, or there are none.
+
+    Attributes:
+        verdict: ABSENT, PASSED or FAILED.
+        words: the figures, for people.
+    """
+
+    verdict: SelfTest
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTestPutOff:
+    """The shard could not be compared with golden rows; try again after `delay_s`."""
+
+    words: str
+    delay_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +163,9 @@ class FatalFailure:
     reason: str
 
 
-WorkerEvent: TypeAlias = WorkerStarted | ShardLoaded | ShardMeasured | WorkerDown | WorkerGivenUp
+WorkerEvent: TypeAlias = (
+    WorkerStarted | ShardLoaded | SelfTested | SelfTestPutOff | ShardMeasured | WorkerDown | WorkerGivenUp
+)
 SiteEvent: TypeAlias = Enrolled | EnrolFailed | IdentityForgotten | ControlUp | ControlDown | DataChanged
 AgentEvent: TypeAlias = Reported | ReportStored | NoticeChanged | PauseAsked | QuitAsked | FatalFailure
 Event: TypeAlias = WorkerEvent | SiteEvent | AgentEvent | SessionsChanged

@@ -19,6 +19,7 @@ from node_app.local_address import AgentAddress, remove_address, write_address
 from node_app.local_http import HEAD_LIMIT_BYTES, HttpError, authorise, parse_head, write_response
 from node_app.loopback import LOOPBACK
 from node_app.plan import condition
+from node_app.reporting import why_not
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -110,7 +111,9 @@ class LocalApi:
         status = worker.status
         return {
             "state": condition(state).name.lower(),
-            "reason": state.worker.reason or state.fatal,
+            "reason": why_not(state) or state.fatal,
+            "self_test": state.worker.self_test.name.lower(),
+            "self_test_words": state.worker.self_test_words,
             "notice_code": state.notice_code,
             "notice": state.notice,
             "node_id": state.node_id,

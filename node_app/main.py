@@ -21,6 +21,7 @@ from meshnet.errors import MeshnetError
 from node_app.agent import Agent, AgentParts
 from node_app.artifacts.digest_cache import DigestCache
 from node_app.artifacts.model_file import ModelFile, open_model
+from node_app.golden_rows import GoldenSource
 from node_app.hardware.detect import detect_hardware
 from node_app.identity import IdentityStore
 from node_app.local_api import LocalApi
@@ -134,5 +135,6 @@ def _build_agent(parts: NodeParts, ready: ReadyLine) -> Agent:
     settings = parts.settings
     wishes = Wishes(settings.threads, settings.context_length, settings.max_sessions)
     supervisor, digests = WorkerSupervisor(parts.command, HealthLimits()), DigestCache(settings.state_dir)
-    life = WorkerLife(supervisor, parts.model, wishes, detect_hardware(), digests)
+    goldens = GoldenSource(settings.site_url) if settings.site_url else None
+    life = WorkerLife(supervisor, parts.model, wishes, detect_hardware(), digests, goldens=goldens)
     return Agent(AgentParts(settings, IdentityStore(settings.state_dir), life, random.random, ready.observe))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from node_app.events import SelfTest
 from node_app.state import AgentState, WorkerPhase
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ class Step(Enum):
 
     START_WORKER = auto()
     LOAD_SHARD = auto()
+    TEST_SHARD = auto()  # compare what it computes with the model's golden probe
     MEASURE_SHARD = auto()
     SERVE = auto()  # watch the worker, and carry between its bridge and the relay
     ENROL = auto()
@@ -35,6 +37,7 @@ class NodeCondition(Enum):
     SERVING = auto()
     PAUSED = auto()
     DEGRADED = auto()
+    SELF_TEST_FAILED = auto()
 
 
 _WORKER_STEPS: dict[WorkerPhase, frozenset[Step]] = {
@@ -50,7 +53,17 @@ def plan_steps(state: AgentState) -> frozenset[Step]:
     """Return everything that should be going on now; nothing once the agent ends."""
     if state.is_quitting or state.fatal:
         return frozenset()
-    return _WORKER_STEPS[state.worker.phase] | frozenset(_site_steps(state))
+    return _worker_steps(state) | frozenset(_site_steps(state))
+
+
+def _worker_steps(state: AgentState) -> frozenset[Step]:
+    phase, self_test = state.worker.phase, state.worker.self_test
+    if state.has_site and phase is WorkerPhase.LOADED and self_test in {SelfTest.PENDING, SelfTest.FAILED}:
+        return frozenset({Step.TEST_SHARD})
+    # A site that cannot be reached does not keep this machine's own programs waiting.
+    if state.has_site and phase is WorkerPhase.SERVING and self_test is SelfTest.PUT_OFF:
+        return _WORKER_STEPS[phase] | {Step.TEST_SHARD}
+    return _WORKER_STEPS[phase]
 
 
 def _site_steps(state: AgentState) -> Iterator[Step]:
@@ -67,10 +80,18 @@ def _site_steps(state: AgentState) -> Iterator[Step]:
         yield Step.REPORT
 
 
+def is_offered(state: AgentState) -> bool:
+    """Whether the site may plan with the shard: it is ready, and proven as far as there is something to prove it by."""
+    is_proven = not state.has_site or state.worker.self_test in {SelfTest.PASSED, SelfTest.ABSENT}
+    return state.worker.phase is WorkerPhase.SERVING and is_proven
+
+
 def condition(state: AgentState) -> NodeCondition:
     """Return the condition to report."""
-    if state.worker.phase is WorkerPhase.SERVING:
+    if is_offered(state):
         return NodeCondition.PAUSED if state.is_paused else NodeCondition.SERVING
+    if state.worker.self_test is SelfTest.FAILED:
+        return NodeCondition.SELF_TEST_FAILED
     if state.worker.failures or state.worker.phase is WorkerPhase.REFUSED:
         return NodeCondition.DEGRADED
     return NodeCondition.LOADING

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.v1 import control_pb2
-from node_app.plan import NodeCondition, condition
-from node_app.state import AgentState, WorkerPhase
+from node_app.events import SelfTest
+from node_app.plan import NodeCondition, condition, is_offered
 
 if TYPE_CHECKING:
     from meshnet.v1 import session_pb2, worker_pb2
     from node_app.settings import Carrier
+    from node_app.state import AgentState
     from node_app.worker.limits import WorkerLimits
     from node_app.worker.measure import SpeedTracker
 
@@ -25,6 +26,7 @@ _STATES: Final = {
     NodeCondition.SERVING: control_pb2.NodeReport.STATE_SERVING,
     NodeCondition.PAUSED: control_pb2.NodeReport.STATE_PAUSED,
     NodeCondition.DEGRADED: control_pb2.NodeReport.STATE_DEGRADED,
+    NodeCondition.SELF_TEST_FAILED: control_pb2.NodeReport.STATE_SELF_TEST_FAILED,
 }
 
 
@@ -68,12 +70,12 @@ def build_report(
     peers: PeerListener,
     line: NodeLine,
 ) -> control_pb2.NodeReport:
-    """Return the report of this moment; shards are listed only while the worker serves."""
-    is_serving = state.worker.phase is WorkerPhase.SERVING and shard is not None
+    """Return the report of this moment; shards are listed only while the worker serves, and only proven ones."""
+    is_serving = is_offered(state) and shard is not None
     return control_pb2.NodeReport(
         state=_STATES[condition(state)],
         shards=[_shard_report(shard, status)] if is_serving and shard is not None else [],
-        reason=state.worker.reason[:REASON_LENGTH_MAX],
+        reason=why_not(state)[:REASON_LENGTH_MAX],
         link_address=peers.address,
         link_fingerprint=peers.fingerprint,
         carrier=line.carrier.value,
@@ -82,6 +84,14 @@ def build_report(
         latency_ms=line.latency_ms,
         upload_bytes_per_s=line.upload_bytes_per_s,
     )
+
+
+def why_not(state: AgentState) -> str:
+    """Why the node does not serve, for people; empty while it does."""
+    worker = state.worker
+    if worker.reason or worker.self_test not in {SelfTest.PUT_OFF, SelfTest.FAILED}:
+        return worker.reason
+    return worker.self_test_words
 
 
 def _shard_report(shard: ShardFacts, status: worker_pb2.StatusReply | None) -> control_pb2.ShardReport:

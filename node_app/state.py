@@ -25,6 +25,9 @@ from node_app.events import (
     QuitAsked,
     Reported,
     ReportStored,
+    SelfTest,
+    SelfTested,
+    SelfTestPutOff,
     SessionsChanged,
     ShardLoaded,
     ShardMeasured,
@@ -57,6 +60,10 @@ class WorkerState:
         reason: why it is down, for people; empty while all is well.
         pid: of the running process; 0 where there is none.
         has_served: one of this agent's workers has served the shard.
+        self_test: of the loaded shard; a failure is kept until a later worker's shard passes.
+        self_test_words: its figures, or why it was put off, for people.
+        self_test_delays: how often in a row it was put off,
+        self_test_delay_s: and the wait before the next try.
     """
 
     phase: WorkerPhase = WorkerPhase.DOWN
@@ -65,6 +72,10 @@ class WorkerState:
     reason: str = ""
     pid: int = 0
     has_served: bool = False
+    self_test: SelfTest = SelfTest.PENDING
+    self_test_words: str = ""
+    self_test_delays: int = 0
+    self_test_delay_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +155,35 @@ def _worker_changed(event: WorkerEvent, worker: WorkerState) -> WorkerState:
             return replace(worker, phase=WorkerPhase.STARTED, pid=pid, start_delay_s=0.0)
         case ShardLoaded():
             return _advanced(worker, WorkerPhase.STARTED, WorkerPhase.LOADED)
+        case SelfTested() | SelfTestPutOff():
+            return _self_tested(event, worker)
         case ShardMeasured():
             measured = _advanced(worker, WorkerPhase.LOADED, WorkerPhase.SERVING)
             has_served = worker.has_served or measured.phase is WorkerPhase.SERVING
             return replace(measured, reason="", has_served=has_served)
         case WorkerDown(reason, failures, delay_s):
             down = replace(worker, phase=WorkerPhase.DOWN, pid=0, reason=reason)
-            return replace(down, failures=failures, start_delay_s=delay_s)
+            return _untested(replace(down, failures=failures, start_delay_s=delay_s))
         case WorkerGivenUp(reason):
             return replace(worker, phase=WorkerPhase.REFUSED, pid=0, reason=reason)
+
+
+def _self_tested(event: SelfTested | SelfTestPutOff, worker: WorkerState) -> WorkerState:
+    """Take a verdict; late news of a worker that is gone change nothing."""
+    if worker.phase not in {WorkerPhase.LOADED, WorkerPhase.SERVING}:
+        return worker
+    if isinstance(event, SelfTested):
+        known = replace(worker, self_test=event.verdict, self_test_words=event.words)
+        return replace(known, self_test_delays=0, self_test_delay_s=0.0)
+    put_off = replace(worker, self_test=SelfTest.PUT_OFF, self_test_words=event.words)
+    return replace(put_off, self_test_delays=worker.self_test_delays + 1, self_test_delay_s=event.delay_s)
+
+
+def _untested(worker: WorkerState) -> WorkerState:
+    """The next worker's shard is another one, of which nothing is known; that one failed is not forgotten."""
+    if worker.self_test is SelfTest.FAILED:
+        return worker
+    return replace(worker, self_test=SelfTest.PENDING, self_test_words="", self_test_delays=0, self_test_delay_s=0.0)
 
 
 def _advanced(worker: WorkerState, from_phase: WorkerPhase, to_phase: WorkerPhase) -> WorkerState:

@@ -1,4 +1,4 @@
-"""One worker life after another: start, load, measure, serve.
+"""One worker life after another: start, load, prove, measure, serve.
 
 Invariants: each step either brings the worker one phase further or ends it; what ended is told as a `WorkerEnd`, and
 `restart.py` decides what follows. Nothing of an ended life (contract, status, speed) is kept for the next.
@@ -22,12 +22,14 @@ from node_app.runtime_directory import compute_turn_path
 from node_app.worker.limits import ShardNeed, Wishes, WorkerLimits, plan_limits
 from node_app.worker.measure import ShardShape, measure_shard
 from node_app.worker.restart import EndCause, WorkerEnd
+from node_app.worker.self_test import SelfTestResult, ShardToProve, prove_shard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from node_app.artifacts.digest_cache import DigestCache
     from node_app.artifacts.model_file import ModelFile
+    from node_app.golden_rows import GoldenSource
     from node_app.hardware.base import Hardware
     from node_app.session_plane import SessionPlane
     from node_app.worker.client import LoadedShard, ProbeResult, WorkerClient
@@ -64,12 +66,15 @@ class WorkerLife:
         wishes: Wishes,
         hardware: Hardware,
         digests: DigestCache,
+        *,
+        goldens: GoldenSource | None = None,
     ) -> None:
         self._supervisor = supervisor
         self._model = model
         self._wishes = wishes
         self._hardware = hardware
         self._digests = digests
+        self._goldens = goldens
         self._loaded: _Loaded | None = None
         self.shard: ShardFacts | None = None
         self.status: worker_pb2.StatusReply | None = None
@@ -113,6 +118,32 @@ class WorkerLife:
         logger.info("layers %s loaded: %d bytes of weights", self._model.layers, shard.weights_bytes)
         if shard.nextn_bytes:
             logger.info("%d bytes of blocks that draft tokens are left in the file", shard.nextn_bytes)
+
+    async def self_test(self) -> SelfTestResult | None:
+        """Compare what the loaded shard computes with golden rows; None where there are none.
+
+        Raises:
+            TransferError: the site could not be asked.
+            WorkerError: the worker could not be asked.
+            ArtifactError: the site's golden probe lacks what is needed.
+        """
+        loaded, layers, goldens = self._require_loaded(), self._model.layers, self._goldens
+        if goldens is None:
+            return None
+        golden = await run_blocking(lambda: goldens.find(loaded.artifact_digest, layers), "golden-rows")
+        if golden is None:
+            return None
+        shard = ShardToProve(layers, loaded.shard.contract.exact_class.backend)
+        return await prove_shard(self._running().client, shard, golden)
+
+    async def reject(self, words: str) -> WorkerEnd:
+        """End a worker that was not serving yet, for rows that are wrong; return how it ended."""
+        await self._supervisor.end(grace_s=0.0)
+        return WorkerEnd(EndCause.SELF_TEST_FAILED, "self_test_failed", words)
+
+    def condemn(self, words: str) -> None:
+        """Let `serve` end a worker whose rows are wrong."""
+        self._supervisor.condemn(EndCause.SELF_TEST_FAILED, words)
 
     async def measure(self) -> None:
         """Probe and measure the loaded shard; raises WorkerEndedError."""
@@ -163,9 +194,9 @@ class WorkerLife:
         try:
             await plane.carry(self._running().client)
         except WorkerError as error:
-            self._supervisor.condemn(f"the bridge broke: {error.message}")
+            self._supervisor.condemn(EndCause.BRIDGE_LOST, f"the bridge broke: {error.message}")
         else:
-            self._supervisor.condemn("the worker ended the bridge")
+            self._supervisor.condemn(EndCause.BRIDGE_LOST, "the worker ended the bridge")
 
     async def end(self) -> None:
         """End the worker in order. Idempotent."""

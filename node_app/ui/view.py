@@ -133,6 +133,10 @@ def _words_of_status(status: AgentStatus) -> _Words:
         case AgentCondition.DEGRADED:
             detail = f"{as_sentence(status.reason) or 'The worker is down.'} It is started again by itself."
             return _Words(Mood.TROUBLE, "Not serving", detail)
+        case AgentCondition.SELF_TEST_FAILED:
+            reason = as_sentence(status.reason) or "The self test failed."
+            detail = f"This machine computes wrong numbers, and serves nobody. {reason} It is tried again by itself."
+            return _Words(Mood.TROUBLE, "Self test failed", detail)
         case AgentCondition.SERVING:
             return _words_of_serving(status)
 
@@ -163,13 +167,27 @@ def _rows(status: AgentStatus | None) -> tuple[Row, ...]:
         _as_speed(status),
         as_credits(status.credits_micros),
         as_memory(status.resident_bytes),
+        _as_self_test(status),
         _as_site(status),
         status.api_url or NOTHING,
     )
     return tuple(Row(label, value) for label, value in zip(_LABELS, values, strict=True))
 
 
-_LABELS: Final = ("Node", "Model", "Layers", "Sessions", "Speed", "Credits", "Memory", "Site", "API")
+_LABELS: Final = ("Node", "Model", "Layers", "Sessions", "Speed", "Credits", "Memory", "Self test", "Site", "API")
+
+
+_SELF_TEST_WORDS: Final = {
+    "pending": "not yet",
+    "put_off": "put off",
+    "absent": "not self-tested",
+    "passed": "passed",
+    "failed": "failed",
+}
+
+
+def _as_self_test(status: AgentStatus) -> str:
+    return _SELF_TEST_WORDS.get(status.self_test, NOTHING) if status.site_url else NOTHING
 
 
 def _as_speed(status: AgentStatus) -> str:

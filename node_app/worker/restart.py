@@ -1,7 +1,8 @@
 """Whether and when a worker that ended is started again.
 
 Invariant: pure. A worker that served well is restarted at once; one that keeps dying is restarted ever more slowly,
-but forever, because a volunteer's machine may be short of memory for an hour and fine afterwards. Only what cannot
+but forever, because a volunteer's machine may be short of memory for an hour and fine afterwards. A shard that failed
+its self test is loaded again after minutes at the earliest: it will most likely fail again. Only what cannot
 change by trying again (a file that is no model, an architecture that is not supported) is final, and nothing once the
 shard has served: the file is being replaced then, and will be whole again.
 """
@@ -14,6 +15,9 @@ from enum import Enum, auto
 from meshnet.backoff import Backoff
 
 RESTART_BACKOFF = Backoff(first_s=0.1, longest_s=60.0, factor=3.0)
+
+# A bit that flipped while the weights were read is gone when they are read again; a wrong kernel is not.
+SELF_TEST_BACKOFF = Backoff(first_s=120.0, longest_s=3600.0, factor=4.0)
 
 # Served at least this long: the failure does not count with earlier ones.
 STABLE_AFTER_S = 60.0
@@ -41,6 +45,7 @@ class EndCause(Enum):
     START_FAILED = auto()  # no ready line
     LOAD_FAILED = auto()  # Load was refused or broke off
     BRIDGE_LOST = auto()  # the stream of frames broke
+    SELF_TEST_FAILED = auto()  # the shard computes other rows than it should
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,5 +91,7 @@ def plan_restart(end: WorkerEnd, failures_before: int, jitter: float, *, has_ser
     """
     if end.cause is EndCause.LOAD_FAILED and end.code in FINAL_CODES and not has_served:
         return GiveUp(end.message)
+    if end.cause is EndCause.SELF_TEST_FAILED:
+        return Restart(SELF_TEST_BACKOFF.delay_s(failures_before + 1, jitter), failures_before + 1)
     failures = 1 if end.served_s >= STABLE_AFTER_S else failures_before + 1
     return Restart(RESTART_BACKOFF.delay_s(failures, jitter), failures)

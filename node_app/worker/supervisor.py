@@ -48,7 +48,7 @@ class WorkerSupervisor:
         self._limits = limits
         self._running: RunningWorker | None = None
         self._condemned = asyncio.Event()
-        self._condemned_for = ""
+        self._condemned_for = (EndCause.BRIDGE_LOST, "")
 
     @property
     def running(self) -> RunningWorker | None:
@@ -74,9 +74,9 @@ class WorkerSupervisor:
         self._running = RunningWorker(process, description, client)
         return self._running
 
-    def condemn(self, reason: str) -> None:
-        """Let `watch` end the worker for what another part of the agent saw (a broken bridge)."""
-        self._condemned_for = reason
+    def condemn(self, cause: EndCause, reason: str) -> None:
+        """Let `watch` end the worker for what another part of the agent saw (a broken bridge, wrong rows)."""
+        self._condemned_for = (cause, reason)
         self._condemned.set()
 
     async def watch(self, on_status: StatusListener, on_probe: ProbeListener) -> WorkerEnd:
@@ -109,7 +109,8 @@ class WorkerSupervisor:
             if sick.done():
                 cause, error = sick.result()
                 return WorkerEnd(cause, error.code, error.message, served_s)
-            return WorkerEnd(EndCause.BRIDGE_LOST, "bridge_lost", self._condemned_for, served_s)
+            cause, reason = self._condemned_for
+            return WorkerEnd(cause, cause.name.lower(), reason, served_s)
         finally:
             for task in tasks:
                 task.cancel()

@@ -32,6 +32,7 @@ class Node(models.Model):
         SERVING = "serving", "serving"
         PAUSED = "paused", "paused"
         DEGRADED = "degraded", "degraded"
+        SELF_TEST_FAILED = "self_test_failed", "self test failed"
 
     class Carrier(models.TextChoices):
         """How the volunteer lets activations travel."""

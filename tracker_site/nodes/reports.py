@@ -40,6 +40,7 @@ STATES: Final = {
     control_pb2.NodeReport.STATE_SERVING: "serving",
     control_pb2.NodeReport.STATE_PAUSED: "paused",
     control_pb2.NodeReport.STATE_DEGRADED: "degraded",
+    control_pb2.NodeReport.STATE_SELF_TEST_FAILED: "self_test_failed",
 }
 MAX_LINK_ADDRESS_LENGTH: Final = 128
 HOST_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")

@@ -74,6 +74,8 @@ def judge_agent(facts: AgentFacts) -> Iterator[Finding]:
         yield failed("node", facts.problem, "start the node again")
     else:
         yield _judge_status(facts.pid, status)
+        if status.site_url and status.self_test:
+            yield _judge_self_test(status)
         if status.site_url:
             yield _judge_relay(status)
 
@@ -81,13 +83,30 @@ def judge_agent(facts: AgentFacts) -> Iterator[Finding]:
 def _judge_status(pid: int, status: AgentStatus) -> Finding:
     layers = f"layers {status.layer_begin}:{status.layer_end} of {status.model}"
     summary = f"process {pid} is {status.condition}, {layers}, {status.sessions} sessions"
-    if status.condition is AgentCondition.DEGRADED:
+    if status.condition in {AgentCondition.DEGRADED, AgentCondition.SELF_TEST_FAILED}:
         return failed("node", f"{summary}: {status.reason or 'the worker is down'}", "see the log of the node")
     if status.notice:
         return warning("node", f"{summary}; the site says: {status.notice}", "mend what the site names")
     if status.condition is AgentCondition.PAUSED:
         return warning("node", summary, "resume it in the tray when it should serve")
     return ok("node", summary)
+
+
+def _judge_self_test(status: AgentStatus) -> Finding:
+    words = status.self_test_words
+    match status.self_test:
+        case "passed":
+            return ok("self test", f"passed: {words}")
+        case "failed":
+            advice = "fetch the model again; else build the worker anew (make native), or check this machine's memory"
+            return failed("self test", words, advice)
+        case "put_off":
+            return warning("self test", words, "see the checks of the site; it is tried again by itself")
+        case "absent":
+            advice = "ask the site's administrator to make a golden probe (meshnet probe)"
+            return warning("self test", words or "not self-tested", advice)
+        case _:
+            return ok("self test", "not done yet")
 
 
 def _judge_relay(status: AgentStatus) -> Finding:

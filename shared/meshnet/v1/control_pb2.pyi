@@ -89,11 +89,13 @@ class NodeReport(_message.Message):
         STATE_SERVING: _ClassVar[NodeReport.State]
         STATE_PAUSED: _ClassVar[NodeReport.State]
         STATE_DEGRADED: _ClassVar[NodeReport.State]
+        STATE_SELF_TEST_FAILED: _ClassVar[NodeReport.State]
     STATE_UNSPECIFIED: NodeReport.State
     STATE_LOADING: NodeReport.State
     STATE_SERVING: NodeReport.State
     STATE_PAUSED: NodeReport.State
     STATE_DEGRADED: NodeReport.State
+    STATE_SELF_TEST_FAILED: NodeReport.State
     STATE_FIELD_NUMBER: _ClassVar[int]
     SHARDS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
+from meshnet.golden.probe import write_golden
 from meshnet.v1 import control_pb2
 from tests.integration.relay.process import SITE_KEY
 from tracker_site.nodes.control_events import Ended, HelloProven, Opened, OpenFailed, OpenRequest, Reported
@@ -26,6 +27,7 @@ from tracker_site.nodes.refusals import ControlRefusalCode
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from meshnet.golden.probe import GoldenProbe
     from meshnet.ids import SessionKey
     from tracker_site.nodes.reports import Report
 
@@ -60,6 +62,9 @@ class Site:
         nodes: enrolled public keys and their node ids. Survives a restart when given to the next site.
         keep: sessions a reconnecting node shall keep.
         earned_micros: told with every stored report, where it is given.
+        golden: of the one model there is; None: the site has none.
+        golden_status: HTTP status of every answer about it, where it is not 200.
+        golden_asked: times that nodes asked.
         heard: every event of every connection, in order, with the monotonic time.
     """
 
@@ -70,6 +75,9 @@ class Site:
     earned_micros: int | None = None
     connections: dict[str, NodeConnection] = field(default_factory=dict)
     ended: list[tuple[float, Ended]] = field(default_factory=list)
+    golden: GoldenProbe | None = None
+    golden_status: int = 200
+    golden_asked: list[float] = field(default_factory=list)
     enrolments: int = 0
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
@@ -178,6 +186,15 @@ class Site:
         node_id = self.nodes.setdefault(key, f"node-{len(self.nodes)}")
         return HTTPStatus.CREATED, {"node_id": node_id}
 
+    # Golden rows
+
+    def golden_answer(self) -> tuple[int, bytes]:
+        """The whole probe, of which a node takes what it needs."""
+        self.golden_asked.append(time.monotonic())
+        if self.golden_status != HTTPStatus.OK or self.golden is None:
+            return self.golden_status if self.golden_status != HTTPStatus.OK else HTTPStatus.NOT_FOUND, b"{}"
+        return HTTPStatus.OK, write_golden(self.golden)
+
 
 @asynccontextmanager
 async def a_site(site: Site) -> AsyncIterator[Site]:
@@ -216,6 +233,11 @@ async def _visit(site: Site, inner_port: int, reader: asyncio.StreamReader, writ
         status, answer = site.enrol(await reader.readexactly(length))
         body = json.dumps(answer).encode()
         writer.write(f"HTTP/1.1 {status.value} X\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
+        return
+    if head.startswith(b"GET /api/models/"):
+        number, body = site.golden_answer()
+        writer.write(f"HTTP/1.1 {int(number)} X\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         await writer.drain()
         return
     inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", inner_port)

@@ -7,7 +7,8 @@ from itertools import product
 
 import pytest
 
-from node_app.plan import NodeCondition, Step, condition, plan_steps
+from node_app.events import SelfTest
+from node_app.plan import NodeCondition, Step, condition, is_offered, plan_steps
 from node_app.state import AgentState, WorkerPhase, WorkerState
 
 WORKER_STEPS = {
@@ -28,10 +29,14 @@ SITE_STEPS = {
 }
 
 
+def worker_of(phase: WorkerPhase, self_test: SelfTest = SelfTest.PASSED, failures: int = 0) -> WorkerState:
+    return WorkerState(phase=phase, self_test=self_test, failures=failures)
+
+
 def state_of(phase: WorkerPhase, site: tuple[bool, bool, bool, bool]) -> AgentState:
     is_enrolled, has_relay, is_connected, is_reported = site
     return AgentState(
-        worker=WorkerState(phase=phase),
+        worker=worker_of(phase),
         node_id="node" if is_enrolled else "",
         relay_url="ws://relay" if has_relay else "",
         is_control_connected=is_connected,
@@ -55,6 +60,37 @@ def test_without_a_site_only_the_worker_has_steps(phase: WorkerPhase) -> None:
     assert plan_steps(state) == WORKER_STEPS[phase]
 
 
+@pytest.mark.parametrize(("phase", "self_test"), list(product(WorkerPhase, SelfTest)))
+def test_a_shard_is_proven_before_it_is_measured(phase: WorkerPhase, self_test: SelfTest) -> None:
+    state = AgentState(worker=worker_of(phase, self_test), node_id="node")
+    expected = set(WORKER_STEPS[phase])
+    if phase is WorkerPhase.LOADED and self_test in {SelfTest.PENDING, SelfTest.FAILED}:
+        expected = {Step.TEST_SHARD}
+    if phase is WorkerPhase.SERVING and self_test is SelfTest.PUT_OFF:
+        expected = {Step.SERVE, Step.TEST_SHARD}
+    assert plan_steps(state) - {Step.HOLD_CONTROL} == expected
+    assert plan_steps(replace(state, has_site=False)) == WORKER_STEPS[phase]
+
+
+@pytest.mark.parametrize(("phase", "self_test"), list(product(WorkerPhase, SelfTest)))
+def test_only_a_proven_shard_is_offered_to_a_site(phase: WorkerPhase, self_test: SelfTest) -> None:
+    state = AgentState(worker=worker_of(phase, self_test))
+    is_serving = phase is WorkerPhase.SERVING
+    assert is_offered(state) is (is_serving and self_test in {SelfTest.PASSED, SelfTest.ABSENT})
+    assert is_offered(replace(state, has_site=False)) is is_serving
+
+
+@pytest.mark.parametrize("phase", list(WorkerPhase))
+def test_a_failed_self_test_is_said_until_a_later_one_passes(phase: WorkerPhase) -> None:
+    state = AgentState(worker=worker_of(phase, SelfTest.FAILED, failures=1))
+    assert condition(state) is NodeCondition.SELF_TEST_FAILED
+
+
+def test_a_node_whose_self_test_is_put_off_is_still_loading() -> None:
+    state = AgentState(worker=worker_of(WorkerPhase.SERVING, SelfTest.PUT_OFF))
+    assert condition(state) is NodeCondition.LOADING
+
+
 @pytest.mark.parametrize(
     ("phase", "failures", "is_paused", "expected"),
     [
@@ -70,5 +106,5 @@ def test_without_a_site_only_the_worker_has_steps(phase: WorkerPhase) -> None:
     ],
 )
 def test_condition(phase: WorkerPhase, failures: int, *, is_paused: bool, expected: NodeCondition) -> None:
-    state = AgentState(worker=WorkerState(phase=phase, failures=failures), is_paused=is_paused)
+    state = AgentState(worker=worker_of(phase, failures=failures), is_paused=is_paused)
     assert condition(state) is expected

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from node_app.events import SelfTest
 from node_app.ready import ReadyLine, is_ready
 from node_app.reporting import PeerListener
 from node_app.settings import Carrier
@@ -18,7 +19,7 @@ from node_app.state import AgentState, WorkerPhase, WorkerState
 if TYPE_CHECKING:
     from node_app.agent import Agent
 
-SERVING = WorkerState(phase=WorkerPhase.SERVING, pid=7)
+SERVING = WorkerState(phase=WorkerPhase.SERVING, self_test=SelfTest.PASSED, pid=7)
 LENT = AgentState(
     worker=SERVING, node_id="n", is_control_connected=True, is_data_connected=True, revision=3, stored_revision=3
 )
@@ -30,6 +31,7 @@ OWN = AgentState(worker=SERVING, has_site=False)
     [
         (LENT, True),
         (replace(LENT, stored_revision=2), False),
+        (replace(LENT, worker=replace(LENT.worker, self_test=SelfTest.PUT_OFF)), False),
         (replace(LENT, is_data_connected=False), False),
         (replace(LENT, is_control_connected=False), False),
         (replace(LENT, is_paused=True), False),

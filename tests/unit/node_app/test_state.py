@@ -20,6 +20,9 @@ from node_app.events import (
     QuitAsked,
     Reported,
     ReportStored,
+    SelfTest,
+    SelfTested,
+    SelfTestPutOff,
     SessionsChanged,
     ShardLoaded,
     ShardMeasured,
@@ -31,7 +34,7 @@ from node_app.state import AgentState, WorkerPhase, WorkerState, apply
 
 FRESH = AgentState()
 SERVING = AgentState(
-    worker=WorkerState(phase=WorkerPhase.SERVING, pid=7, failures=2),
+    worker=WorkerState(phase=WorkerPhase.SERVING, pid=7, failures=2, self_test=SelfTest.PASSED),
     node_id="node",
     is_control_connected=True,
     is_data_connected=True,
@@ -73,6 +76,35 @@ def test_late_news_of_a_load_change_no_phase(phase: WorkerPhase) -> None:
 def test_late_news_of_a_measurement_change_no_phase(phase: WorkerPhase) -> None:
     state = replace(FRESH, worker=WorkerState(phase=phase))
     assert after(state, ShardMeasured()).worker.phase is phase
+
+
+LOADED = replace(FRESH, worker=WorkerState(phase=WorkerPhase.LOADED))
+
+
+@pytest.mark.parametrize("verdict", [SelfTest.PASSED, SelfTest.ABSENT, SelfTest.FAILED])
+def test_a_verdict_is_kept_with_its_words(verdict: SelfTest) -> None:
+    tested = after(LOADED, SelfTestPutOff("no site", 1.0), SelfTestPutOff("no site", 2.0))
+    assert (tested.worker.self_test_delays, tested.worker.self_test_delay_s) == (2, 2.0)
+    assert tested.worker.self_test is SelfTest.PUT_OFF
+    tested = after(tested, SelfTested(verdict, "figures"))
+    assert (tested.worker.self_test, tested.worker.self_test_words) == (verdict, "figures")
+    assert (tested.worker.self_test_delays, tested.worker.self_test_delay_s) == (0, 0.0)
+    assert tested.worker.phase is WorkerPhase.LOADED
+
+
+@pytest.mark.parametrize("verdict", list(SelfTest))
+def test_the_next_worker_is_proven_anew_and_a_failure_is_not_forgotten(verdict: SelfTest) -> None:
+    worker = WorkerState(phase=WorkerPhase.LOADED, self_test=verdict, self_test_words="figures")
+    down = after(replace(FRESH, worker=worker), WorkerDown("it ended", failures=1, start_delay_s=1.0)).worker
+    expected = SelfTest.FAILED if verdict is SelfTest.FAILED else SelfTest.PENDING
+    assert (down.self_test, bool(down.self_test_words)) == (expected, verdict is SelfTest.FAILED)
+
+
+@pytest.mark.parametrize("phase", [WorkerPhase.DOWN, WorkerPhase.STARTED, WorkerPhase.REFUSED])
+@pytest.mark.parametrize("event", [SelfTested(SelfTest.PASSED, "x"), SelfTestPutOff("x", 1.0)])
+def test_late_news_of_a_self_test_change_nothing(phase: WorkerPhase, event: Event) -> None:
+    state = replace(FRESH, worker=WorkerState(phase=phase))
+    assert after(state, event) == state
 
 
 def test_giving_up_is_final() -> None:
@@ -154,6 +186,7 @@ def test_the_first_fatal_failure_explains_the_others() -> None:
         (NoticeChanged("artifact_unknown", "not ours"), False),
         (QuitAsked(), False),
         (ShardLoaded(), False),
+        (SelfTested(SelfTest.FAILED, "figures"), True),
     ],
 )
 def test_the_revision_grows_when_the_site_should_hear(event: Event, *, grows: bool) -> None:

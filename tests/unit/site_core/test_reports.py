@@ -25,6 +25,13 @@ def test_a_report_keeps_what_it_said() -> None:
     assert (parsed.latency_ms, parsed.upload_bytes_per_s) == (12.5, 2_500_000)
 
 
+def test_a_node_may_say_that_its_self_test_failed() -> None:
+    told = wire.report()
+    told.state, told.reason = control_pb2.NodeReport.STATE_SELF_TEST_FAILED, "0 of 8 rows near"
+    parsed = parse_report(told)
+    assert (parsed.state, parsed.reason, parsed.shards) == ("self_test_failed", "0 of 8 rows near", ())
+
+
 def test_what_a_node_does_not_know_of_its_line_stays_unknown() -> None:
     told = wire.report(wire.shard())
     told.ClearField("latency_ms")

@@ -10,12 +10,15 @@ from tests.unit.node_app.statuses import connected, status_bytes
 
 SERVING = connected()
 DEGRADED = connected(state="degraded", reason="<b>reason</b>")
+WRONG = connected(state="self_test_failed", reason="<b>reason</b>")
 
 
 @pytest.mark.parametrize(
     ("before", "after", "title"),
     [
         (SERVING, DEGRADED, "The node stopped serving"),
+        (SERVING, WRONG, "The node failed its self test"),
+        (DEGRADED, WRONG, "The node failed its self test"),
         (SERVING, Observation(Contact.DIED), "The node ended unexpectedly"),
         (SERVING, Observation(Contact.SILENT), "The node does not answer as it should"),
         (SERVING, Observation(Contact.STRANGE), "The node does not answer as it should"),

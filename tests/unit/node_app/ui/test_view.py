@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from node_app.agent_status import AgentCondition
 from node_app.ui.contact import Contact, Observation
 from node_app.ui.errands import Errand, Errands
 from node_app.ui.view import Mood, View, present
@@ -19,7 +20,7 @@ def rows(view: View) -> dict[str, str]:
 
 
 def test_a_serving_node_shows_its_figures() -> None:
-    view = present(connected(credits_micros=12_345_000), IDLE)
+    view = present(connected(credits_micros=12_345_000, self_test="passed"), IDLE)
     assert (view.mood, view.headline, view.detail) == (Mood.SERVING, "Serving", "2 sessions now.")
     assert rows(view) == {
         "Node": "attic",
@@ -29,6 +30,7 @@ def test_a_serving_node_shows_its_figures() -> None:
         "Speed": "41.2 tokens/s",
         "Credits": "12.345",
         "Memory": "213 MiB",
+        "Self test": "passed",
         "Site": "https://site.example (connected)",
         "API": "http://127.0.0.1:8700/v1",
     }
@@ -47,6 +49,8 @@ def test_a_serving_node_shows_its_figures() -> None:
         ({"state": "paused"}, Mood.PAUSED, "Paused", "2 sessions still going on."),
         ({"state": "degraded"}, Mood.TROUBLE, "Not serving", "The worker is down. It is started again by itself."),
         ({"state": "degraded", "reason": "it died."}, Mood.TROUBLE, "Not serving", "It died. It is started again"),
+        ({"state": "self_test_failed"}, Mood.TROUBLE, "Self test failed", "computes wrong numbers"),
+        ({"state": "self_test_failed", "reason": "0 of 8"}, Mood.TROUBLE, "Self test failed", "0 of 8."),
         ({"is_control_connected": False}, Mood.WAITING, "Waiting for the site", "https://site.example cannot"),
         ({"is_data_connected": False}, Mood.WAITING, "Waiting for the relay", "relay cannot be reached"),
         ({"notice": "the file differs"}, Mood.TROUBLE, "Ready, but not used", "The file differs."),
@@ -86,8 +90,8 @@ def test_every_contact_is_shown() -> None:
 
 
 def test_a_paused_node_can_be_resumed_and_no_other() -> None:
-    for condition, errand in itertools.product(("loading", "serving", "paused", "degraded"), (None, *Errand)):
-        view = present(connected(state=condition), Errands(errand))
+    for condition, errand in itertools.product(AgentCondition, (None, *Errand)):
+        view = present(connected(state=str(condition)), Errands(errand))
         is_free = errand is None
         assert view.can_resume == (is_free and condition == "paused")
         assert view.can_pause == (is_free and condition != "paused")
@@ -109,8 +113,17 @@ def test_a_failed_errand_is_shown_beside_the_state() -> None:
 def test_the_tool_tip_holds_nothing_from_elsewhere() -> None:
     foreign = "<b>elsewhere</b>"
     texts = dict.fromkeys(("reason", "notice", "name", "model", "site_url", "node_id", "architecture"), foreign)
-    for condition in ("loading", "serving", "paused", "degraded"):
-        assert "elsewhere" not in present(connected(state=condition, **texts), IDLE).tooltip
+    for condition in AgentCondition:
+        assert "elsewhere" not in present(connected(state=str(condition), **texts), IDLE).tooltip
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shown"),
+    [("absent", "not self-tested"), ("put_off", "put off"), ("failed", "failed"), ("", "-"), ("unheard of", "-")],
+)
+def test_what_the_self_test_gave_is_shown(verdict: str, shown: str) -> None:
+    assert rows(present(connected(self_test=verdict), IDLE))["Self test"] == shown
+    assert rows(present(connected(self_test=verdict, site_url=""), IDLE))["Self test"] == "-"
 
 
 def test_a_node_without_a_site_waits_for_none() -> None:

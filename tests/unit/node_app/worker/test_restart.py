@@ -6,6 +6,7 @@ import pytest
 
 from node_app.worker.restart import FINAL_CODES, STABLE_AFTER_S, EndCause, GiveUp, Restart, WorkerEnd, plan_restart
 
+SELF_TEST_DELAYS_S = (120.0, 480.0, 1920.0, 3600.0, 3600.0)
 NO_JITTER = 1.0  # the whole delay
 
 
@@ -31,6 +32,14 @@ def test_restarts_come_ever_later_until_a_worker_was_stable(
     assert isinstance(outcome, Restart)
     assert outcome.failures == failures
     assert outcome.delay_s == pytest.approx(delay_s)
+
+
+@pytest.mark.parametrize(("failures_before", "delay_s"), list(enumerate(SELF_TEST_DELAYS_S)))
+@pytest.mark.parametrize("served_s", [0.0, STABLE_AFTER_S])
+def test_wrong_rows_are_not_tried_again_for_minutes(failures_before: int, delay_s: float, served_s: float) -> None:
+    end = WorkerEnd(EndCause.SELF_TEST_FAILED, "self_test_failed", "why", served_s)
+    outcome = plan_restart(end, failures_before, NO_JITTER, has_served=True)
+    assert outcome == Restart(delay_s, failures_before + 1)
 
 
 @pytest.mark.parametrize("code", sorted(FINAL_CODES))

@@ -46,6 +46,7 @@ def test_directory(facts: DirectoryFacts, verdict: Verdict, part: str) -> None:
         ({"state": "loading"}, Verdict.OK, Verdict.OK),
         ({"state": "paused"}, Verdict.WARNING, Verdict.OK),
         ({"state": "degraded", "reason": "it died"}, Verdict.FAILED, Verdict.OK),
+        ({"state": "self_test_failed", "reason": "wrong rows"}, Verdict.FAILED, Verdict.OK),
         ({"notice": "no route takes it"}, Verdict.WARNING, Verdict.OK),
         ({"is_data_connected": False}, Verdict.OK, Verdict.FAILED),
         ({"is_control_connected": False, "is_data_connected": False}, Verdict.OK, Verdict.FAILED),
@@ -56,6 +57,24 @@ def test_a_running_node_is_shown(changes: dict[str, object], node: Verdict, rela
     assert [finding.verdict for finding in findings] == [node, relay]
     assert "process 7 is" in findings[0].summary
     assert "layers 15:30 of model.gguf, 2 sessions" in findings[0].summary
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected", "part"),
+    [
+        ("pending", Verdict.OK, "not done yet"),
+        ("put_off", Verdict.WARNING, "some figures"),
+        ("absent", Verdict.WARNING, "some figures"),
+        ("passed", Verdict.OK, "passed: some figures"),
+        ("failed", Verdict.FAILED, "some figures"),
+    ],
+)
+def test_the_self_test_of_a_running_node_is_shown(verdict: str, expected: Verdict, part: str) -> None:
+    status = a_status(self_test=verdict, self_test_words="some figures")
+    _, finding, _ = judge_agent(AgentFacts(7, status))
+    assert (finding.check, finding.verdict) == ("self test", expected)
+    assert part in finding.summary
+    assert bool(finding.advice) == (expected is not Verdict.OK)
 
 
 def test_a_node_without_a_site_needs_no_relay() -> None:
