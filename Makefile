@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model inspect parity oracle bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs tiny-models asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs tiny-models asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -83,6 +83,10 @@ parity: native model tiny-models ## compare split and unsplit bit for bit, betwe
 oracle: native model tiny-models ## compare llama.cpp with PyTorch at every seam, within a tolerance; ARGS=--tiny without the demo model
 	@$(VENV) packaging/torch_extra.py
 	@PYTHONPATH=packaging $(VENV) -m tests.oracle $(ARGS)
+
+self-test: native model ## say how far engines and broken weights are from the demo model's golden probe; one JSON line at the end
+	@$(VENV) packaging/torch_extra.py
+	@PYTHONPATH=packaging $(VENV) -m tests.golden $(ARGS)
 
 patches-verify: bootstrap ## rebuild the patched llama.cpp source from the archive and compare digests
 	@$(VENV) native/tools/llama_source.py verify

@@ -92,7 +92,7 @@ def watch(family: Family) -> None:
     raise DemoError(f"{fallen.name} ended by itself{fallen.last_words()}")
 
 
-def report(answer: Answer, nodes: Sequence[ServingNode], paths: Paths) -> dict[str, Any]:
+def report(answer: Answer, nodes: Sequence[ServingNode], paths: Paths, tests: dict[str, str]) -> dict[str, Any]:
     """The fields of the last line that are known while the stack runs."""
     workers = {node.name: node.worker_pid for node in nodes}
     stages = [
@@ -101,6 +101,7 @@ def report(answer: Answer, nodes: Sequence[ServingNode], paths: Paths) -> dict[s
     ]
     return {
         "stages": stages,
+        "self_test": tests,
         "completion_tokens": answer.completion_tokens,
         "text_sha256": answer.text_sha256,
         "unsplit_sha256": unsplit_sha256(paths, answer.prompt),
@@ -125,9 +126,11 @@ def run(once: bool, folder: Path) -> dict[str, Any]:
         stack = Stack(family, paths, display.step)
         site = stack.start_site()
         nodes = stack.start_nodes(site, RANGES)
+        tests = stack.self_tests(nodes)
+        display.step("self test: " + ", ".join(f"{name} {verdict}" for name, verdict in tests.items()))
         answer = talk(site, display)
         if once:
-            record = report(answer, nodes, paths)
+            record = report(answer, nodes, paths, tests)
         else:
             invite(site, display)
             watch(family)

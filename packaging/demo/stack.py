@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from processes import DemoError, Errand, Family
 
@@ -17,6 +20,7 @@ CREDITS = 100
 COMMAND_DEADLINE_S = 60.0
 SITE_DEADLINE_S = 30.0
 NODE_DEADLINE_S = 60.0
+STATUS_DEADLINE_S = 5.0
 
 
 def _is_setting(name: str) -> bool:
@@ -104,8 +108,14 @@ class Stack:
     def _done(self, *arguments: str) -> dict[str, Any]:
         return self._begin(*arguments).result(COMMAND_DEADLINE_S)
 
+    def _begin_probe(self, golden: Path) -> Errand:
+        command = [self._meshnet, "probe", str(self._paths.model), "--output", str(golden)]
+        return self._family.begin([*command, "--worker", str(self._paths.worker), "--json"])
+
     def _set_up_site(self) -> Credentials:
         """Database, accounts, key, token, catalog; what does not depend on each other runs side by side."""
+        golden = self._paths.run / "golden.safetensors"
+        probe = self._begin_probe(golden)
         self._done("migrate")
         model = self._begin("import-model", str(self._paths.model), "--name", MODEL_NAME)
         admin = self._begin("create-user", ADMIN, "--admin")
@@ -113,8 +123,9 @@ class Stack:
         grant = self._begin("grant", USER, str(CREDITS))
         key = self._begin("create-key", USER, "--name", "demo")
         token = self._done("create-node-token", USER, "--name", "demo")["token"]
-        for errand in (grant, model):
+        for errand in (grant, model, probe):
             errand.result(COMMAND_DEADLINE_S)
+        self._done("import-golden", MODEL_NAME, str(golden))
         return Credentials(
             api_key=key.result(COMMAND_DEADLINE_S)["key"],
             node_token=token,
@@ -124,13 +135,32 @@ class Stack:
 
     def start_site(self) -> RunningSite:
         """Make the database, accounts, key and catalog entry, then serve on free ports."""
-        self._step("site: database, accounts, catalog")
+        self._step("site: database, accounts, catalog, golden probe of the model")
         credentials = self._set_up_site()
         command = [self._meshnet, "site", "serve", "--host", "127.0.0.1", "--port", "0"]
         command += ["--relay-port", "0"]
         ready = self._family.start("site", command).ready_line(SITE_DEADLINE_S)
         self._step(f"site: {ready['site']}   relay: {ready['relay']}")
         return RunningSite(ready["site"], credentials)
+
+    def self_tests(self, nodes: Sequence[ServingNode]) -> dict[str, str]:
+        """What each node says of its self test, by name, e.g. "passed".
+
+        Raises:
+            DemoError: a node does not answer.
+        """
+        verdicts = {}
+        for node in nodes:
+            address = json.loads((self._paths.run / node.name / "local_api.json").read_bytes())
+            connection = HTTPConnection("127.0.0.1", urlsplit(address["url"]).port, timeout=STATUS_DEADLINE_S)
+            try:
+                connection.request("GET", "/status", headers={"Authorization": f"Bearer {address['token']}"})
+                verdicts[node.name] = str(json.loads(connection.getresponse().read())["self_test"])
+            except (OSError, HTTPException, ValueError, KeyError) as error:
+                raise DemoError(f"{node.name} does not say how its self test went ({type(error).__name__})") from error
+            finally:
+                connection.close()
+        return verdicts
 
     def start_nodes(
         self, site: RunningSite, ranges: Sequence[tuple[int, int] | None], options: Sequence[str] = ()

@@ -83,6 +83,7 @@ def test_once_equals_the_unsplit_model_and_leaves_nothing() -> None:
         assert record["completion_tokens"] > 0
         assert record["text_sha256"] == record["unsplit_sha256"]
         assert record["survivors"] == 0
+        assert record["self_test"] == {"node-a": "passed", "node-b": "passed"}
         covered = [stage["layers"] for stage in record["stages"]]
         assert covered[0][0] == 0
         assert covered[-1][1] == 30

@@ -10,13 +10,14 @@ from pathlib import Path
 
 from meshnet.artifact.gguf import artifact_digest, read_header
 from meshnet.artifact.model.cuts import legal_cuts
+from meshnet.golden.comparing import RowErrors
 from meshnet.golden.probe import GoldenProbe
 from meshnet.v1 import session_pb2, worker_pb2
 from node_app.artifacts.model_file import open_model
 from node_app.golden_maker.walk import Walk, make_golden
 from node_app.settings import LayerSpan
 from node_app.worker.client import WorkerClient
-from node_app.worker.self_test import SelfTestResult, ShardToProve, prove_shard
+from node_app.worker.self_test import SelfTestResult, ShardToProve, compare_shard, prove_shard
 from tests.simulators.worker_process import running_program
 
 LOAD_TIMEOUT_S = 60.0
@@ -48,23 +49,40 @@ def ranges_of(golden: GoldenProbe) -> list[LayerSpan]:
     return [LayerSpan(*pair) for pair in dict.fromkeys(pairs)]
 
 
-async def verdict_on(
-    client: WorkerClient, model: Path, loaded: LayerSpan, golden: GoldenProbe, tested_as: LayerSpan | None = None
-) -> SelfTestResult:
-    """Load a range, test it (as if it were another one), unload it."""
+@contextlib.asynccontextmanager
+async def loaded_range(
+    client: WorkerClient, model: Path, layers: LayerSpan, artifact_digest: bytes
+) -> AsyncIterator[str]:
+    """Load a range for the body's time; gives the backend that computes it."""
     request = worker_pb2.LoadRequest(
         engine=worker_pb2.ENGINE_KIND_LLAMA,
         gguf_path=str(model),
-        layers=session_pb2.LayerRange(layer_begin=loaded.layer_begin, layer_end=loaded.layer_end),
+        layers=session_pb2.LayerRange(layer_begin=layers.layer_begin, layer_end=layers.layer_end),
         context_length=256,
         max_sessions=2,
         threads=2,
         flash_attention=True,
-        artifact_digest=golden.artifact_digest,
+        artifact_digest=artifact_digest,
     )
     shard = await client.load(request, LOAD_TIMEOUT_S)
-    tested = ShardToProve(tested_as or loaded, shard.contract.exact_class.backend)
     try:
-        return await prove_shard(client, tested, golden)
+        yield shard.contract.exact_class.backend
     finally:
         await client.unload()
+
+
+async def verdict_on(
+    client: WorkerClient, model: Path, loaded: LayerSpan, golden: GoldenProbe, tested_as: LayerSpan | None = None
+) -> SelfTestResult:
+    """Load a range, test it (as if it were another one), unload it."""
+    async with loaded_range(client, model, loaded, golden.artifact_digest) as backend:
+        return await prove_shard(client, ShardToProve(tested_as or loaded, backend), golden)
+
+
+async def errors_of(
+    client: WorkerClient, model: Path, layers: LayerSpan, golden: GoldenProbe
+) -> tuple[str, RowErrors, RowErrors]:
+    """The backend of a range, and how far its rows are from golden ones: at once, and one by one."""
+    async with loaded_range(client, model, layers, golden.artifact_digest) as backend:
+        at_once = await compare_shard(client, layers, golden, step_rows=0)
+        return backend, at_once, await compare_shard(client, layers, golden, step_rows=1)
