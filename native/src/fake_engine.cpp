@@ -86,6 +86,7 @@ ShardFacts FactsOf(const LoadPlan& plan) {
   if (!is_tail) AddHiddenSpec(plan.fake_width, contract.mutable_outputs());
   AddCodecs(&contract);
   contract.set_contract_digest(ContractDigest(plan, contract, "width=" + std::to_string(plan.fake_width)));
+  contract.set_recipe("fake");
   contract.mutable_exact_class()->set_backend("fake");
   contract.mutable_exact_class()->set_ubatch(plan.ubatch_rows);
   facts.input_width = is_head ? 0 : plan.fake_width;

@@ -141,6 +141,7 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   AddCodecs(&contract);
   // The context-size class picks rope factors; the rest of the rope settings is the artifact's own.
   contract.set_contract_digest(ContractDigest(plan, contract, "n_ctx_seq=" + std::to_string(llama_n_ctx_seq(context))));
+  contract.set_recipe("llama.cpp");
   FillExactClass(plan, contract.mutable_exact_class());
   facts.max_sequences = llama_n_seq_max(context);
   facts.kv_cells = facts.max_sequences * plan.context_length;

@@ -97,6 +97,12 @@ Status CheckContract(const v1::SessionSpec& spec, const ShardFacts& facts) {
   if (spec.contract_digest() != contract.contract_digest()) {
     return {Code::kContractMismatch, "the route's contract digest is another"};
   }
+  if (spec.recipe().empty() && spec.exact()) {
+    return {Code::kContractMismatch, "an exact route of more than one recipe"};
+  }
+  if (!spec.recipe().empty() && spec.recipe() != contract.recipe()) {
+    return {Code::kContractMismatch, "the route's recipe is another"};
+  }
   if (spec.layers().layer_begin() != contract.layers().layer_begin() ||
       spec.layers().layer_end() != contract.layers().layer_end()) {
     return {Code::kContractMismatch, "other layers are loaded"};

@@ -50,6 +50,7 @@ inline v1::SessionSpec SpecFor(const ShardFacts& facts, std::uint32_t stage, std
   spec.set_n_stages(n_stages);
   *spec.mutable_layers() = facts.contract.layers();
   spec.set_contract_digest(facts.contract.contract_digest());
+  spec.set_recipe(facts.contract.recipe());
   spec.set_prompt_tokens(8);
   spec.set_max_tokens(20);
   spec.set_step_deadline_ms(1000);

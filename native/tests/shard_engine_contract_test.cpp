@@ -89,6 +89,7 @@ TEST_P(ShardEngineContract, FactsAgreeWithEachOther) {
   EXPECT_EQ(facts.contract.contract_digest().size(), 32u);
   EXPECT_TRUE(facts.contract.needs_token_ids());
   EXPECT_FALSE(facts.contract.architecture().empty());
+  EXPECT_FALSE(facts.contract.recipe().empty());
   EXPECT_EQ(facts.max_sequences, 4u);
   EXPECT_EQ(facts.kv_cells, 4u * 256u);
   EXPECT_GE(facts.max_step_rows, facts.max_sequences);

@@ -104,6 +104,7 @@ class LocalTerms:
             n_stages=1,
             layers=contract.layers,
             contract_digest=contract.contract_digest,
+            recipe=contract.recipe,
             prompt_tokens=len(request.prompt_tokens),
             max_tokens=request.max_tokens,
             edges=_edges(self.chunking.windows[0].frames),

@@ -92,7 +92,8 @@ class Answering:
         board.enter(Phase.ROUTING, clock_s())
         session = await self._open(_request(fitted, vocabulary), shard)
         try:
-            board.set_stages([OwnStage(self._node_name, 0, shard.contract.n_layers)], clock_s())
+            stage = OwnStage(self._node_name, 0, shard.contract.n_layers, recipe=shard.contract.recipe)
+            board.set_stages([stage], clock_s())
             board.enter(Phase.PREFILL, clock_s())
             yield LocalGeneration(spec, fitted, vocabulary, session, board)
         finally:

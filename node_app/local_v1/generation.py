@@ -40,6 +40,7 @@ class OwnStage:
     carrier: str = "local"
     seam_bytes_per_token: int = 0
     seam_codec: str = ""
+    recipe: str = ""
 
 
 class LocalGeneration:

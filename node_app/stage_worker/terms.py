@@ -119,6 +119,8 @@ def _check_identity(spec: session_pb2.SessionSpec) -> None:
 def _check_contract(spec: session_pb2.SessionSpec, load: LoadedShard) -> None:
     mismatch = FailureCode.CONTRACT_MISMATCH
     _require(spec.contract_digest == load.contract.contract_digest, mismatch, "another contract digest")
+    _require(bool(spec.recipe) or not spec.exact, mismatch, "an exact route of more than one recipe")
+    _require(spec.recipe in {"", load.contract.recipe}, mismatch, "another recipe")
     _require(spec.layers == load.contract.layers, mismatch, "other layers are loaded")
     is_head, is_tail = spec.stage == 0, spec.stage == spec.n_stages - 1
     at_place = is_head == load.owns_input and is_tail == load.owns_output

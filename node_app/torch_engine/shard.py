@@ -1,6 +1,7 @@
 """A shard of TorchEngine as the stage machine sees it, and the contract that is reported for it.
 
-Invariant: its contract's digest differs from LlamaEngine's for the same file, so that a route of both is refused.
+Invariant: of one file its contract's digest is LlamaEngine's and its recipe is not, so that a route of both is refused
+unless the site allows mixed recipes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_CONTEXT_LENGTH: Final = 2048
 _RECIPE: Final = "torch f32"
+# llama.cpp gives a sequence whole blocks of so many cells. Source: llama-context.cpp, n_ctx_seq.
+_CELL_BLOCK: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,9 @@ def _contract(
         needs_token_ids=engine.owns_input,
         vocab_size=engine.vocab_size,
         context_length=context_length,
+        recipe=_RECIPE,
         exact_class=exact_class(ubatch),
         codecs=[] if is_whole else spoken_codecs(width),
     )
-    return with_digest(contract, artifact_digest, f"n_ctx_seq={context_length} {_RECIPE}")
+    cells = -(-context_length // _CELL_BLOCK) * _CELL_BLOCK
+    return with_digest(contract, artifact_digest, f"n_ctx_seq={cells}")

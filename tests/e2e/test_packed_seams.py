@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator
 
 import pytest
 import requests
 
+from tests.e2e.administration import an_administrator, choose
 from tests.e2e.answers import a_long_chat
 from tests.e2e.processes import DEADLINE_S
 from tests.e2e.stack import NodePlan, Stack, a_stack
@@ -16,7 +16,7 @@ from tests.simulators.fake_model import write_fake_model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.native]
 
-ADMIN, MODEL = "dora", "wide"
+MODEL = "wide"
 WIDTH = 64
 TOKENS = 24
 # 125 bytes a second: a row of any codec takes far longer than a stage.
@@ -28,7 +28,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("packed")
     model = write_fake_model(folder / "wide.gguf", width=WIDTH, name=MODEL)
     with a_stack(folder, {MODEL: model}) as stack:
-        stack.create_user(ADMIN, "--admin")
         stack.launch_all([NodePlan(f"node-{layers[0]}", MODEL, layers, SLOW_LINE) for layers in ("0:4", "4:8")])
         yield stack
 
@@ -36,29 +35,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 @pytest.fixture(scope="module")
 def admin(stack: Stack) -> requests.Session:
     """An administrator's browser."""
-    session, login = requests.Session(), f"{stack.site_url}/admin/login/"
-    session.get(login, timeout=DEADLINE_S)
-    form = {"username": ADMIN, "password": stack.passwords[ADMIN], "csrfmiddlewaretoken": session.cookies["csrftoken"]}
-    assert session.post(login, data=form, headers={"Referer": login}, timeout=DEADLINE_S).ok
-    return session
+    return an_administrator(stack)
 
 
 def allow(stack: Stack, admin: requests.Session, codec: str) -> None:
     """Choose the model's coarsest codec on its page."""
-    page = f"{stack.site_url}/admin/catalog/model/1/change/"
-    shown = admin.get(page, timeout=DEADLINE_S).text
-    (template,) = re.findall(r'<textarea name="chat_template"[^>]*>\r?\n?(.*?)</textarea>', shown, re.DOTALL)
-    form = {
-        "name": MODEL,
-        "is_listed": "on",
-        "prompt_micros": "3",
-        "completion_micros": "7",
-        "chat_template": html.unescape(template),
-        "coarsest_codec": codec,
-        "csrfmiddlewaretoken": admin.cookies["csrftoken"],
-    }
-    answer = admin.post(page, data=form, headers={"Referer": page}, timeout=DEADLINE_S)
-    assert "was changed successfully" in answer.text, re.findall(r"errorlist[^<]*<li>([^<]*)", answer.text)
+    choose(stack, admin, MODEL, coarsest_codec=codec)
 
 
 @pytest.mark.parametrize(

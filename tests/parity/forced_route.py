@@ -145,7 +145,7 @@ class ForcedRoute:
             gateway_grace_ms=STEP_DEADLINE_MS,
             end_tokens=(),
             codec=codec,
-            is_exact=codec is Codec.RAW,
+            is_exact=codec is Codec.RAW and len({one.recipe for one in self._route.contracts}) == 1,
         )
 
     async def _drive(self, gateway: PlainGateway) -> None:
@@ -174,7 +174,7 @@ async def forced_route(shards: Shards, folder: Path) -> AsyncIterator[ForcedRout
         programs = []
         for stage in range(len(shards.bounds) - 1):
             options = ("--allow-probe", "--parent-pid", str(os.getpid()))
-            program = running_program(shards.worker, folder / f"stage-{stage}.sock", *options)
+            program = running_program(shards.program(stage), folder / f"stage-{stage}.sock", *options)
             programs.append(await stack.enter_async_context(program))
         paths = [program.socket_path for program in programs]
         route = await stack.enter_async_context(BridgedRoute(paths, keep=passage.keep))

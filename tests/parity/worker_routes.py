@@ -34,17 +34,27 @@ SESSIONS_MAX = 8
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """Where the layers are cut, and from which file they are loaded."""
+    """Where the layers are cut, and from which file they are loaded.
+
+    Attributes:
+        worker: the program of every stage.
+        head: that of the first stage, where it is another.
+    """
 
     worker: Path
     model: Path
     bounds: tuple[int, ...]
     threads: int
+    head: Path | None = None
 
     @property
     def name(self) -> str:
         """Layers of each stage, for example `15|15`."""
         return "|".join(str(end - begin) for begin, end in pairwise(self.bounds))
+
+    def program(self, stage: int) -> Path:
+        """What computes a stage."""
+        return self.worker if stage or self.head is None else self.head
 
     def load_requests(self) -> list[worker_pb2.LoadRequest]:
         """One for each worker."""

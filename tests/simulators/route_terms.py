@@ -43,6 +43,7 @@ def edges_of(n_stages: int) -> list[Edge]:
 def spec_for(terms: RouteTerms, stage: int, contracts: list[session_pb2.BoundaryContract]) -> session_pb2.SessionSpec:
     """The spec of one stage."""
     n_stages, sampling = len(contracts), terms.sampling
+    recipes = {contract.recipe for contract in contracts}
     return session_pb2.SessionSpec(
         session=terms.key.session,
         epoch=terms.key.epoch,
@@ -50,6 +51,7 @@ def spec_for(terms: RouteTerms, stage: int, contracts: list[session_pb2.Boundary
         n_stages=n_stages,
         layers=contracts[stage].layers,
         contract_digest=contracts[stage].contract_digest,
+        recipe=recipes.pop() if len(recipes) == 1 else "",
         prompt_tokens=len(terms.prompt),
         max_tokens=terms.max_tokens,
         edges=[_edge(edge, terms) for edge in edges_of(n_stages) if stage in {edge.from_stage, edge.to_stage}],

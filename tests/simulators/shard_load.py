@@ -114,6 +114,7 @@ def _contract(
         needs_token_ids=shard.owns_input,
         vocab_size=VOCAB_SIZE,
         context_length=context_length,
+        recipe="fake",
         exact_class=session_pb2.ExactClass(backend="fake", ubatch=ubatch),
         codecs=[] if shard.owns_input and shard.owns_output else spoken_codecs(shard.width),
     )

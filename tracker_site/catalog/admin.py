@@ -26,12 +26,13 @@ class ModelAdmin(admin.ModelAdmin):
     list_filter = ("is_listed", "architecture")
     search_fields = ("name", "artifact_digest")
     fields = (
-        "name", "is_listed", "prompt_micros", "completion_micros", "coarsest_codec", "chat_template",
+        "name", "is_listed", "prompt_micros", "completion_micros", "coarsest_codec", "allows_mixed_recipes",
+        "chat_template",
         "artifact_digest", "architecture", "n_layers", "context_length", "vocab_size", "size_bytes", "legal_cuts",
         "golden_digest", "end_tokens",
         "created_at",
     )  # fmt: skip
-    readonly_fields = fields[6:]
+    readonly_fields = fields[7:]
     actions = ("list_models", "delist_models")
 
     @admin.display(description="size", ordering="size_bytes")

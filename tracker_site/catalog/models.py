@@ -66,6 +66,10 @@ class Model(models.Model):
         default=SeamPacking.RAW,
         help_text="What rows between stages may be packed by where a volunteer's line would hold the answer up.",
     )
+    allows_mixed_recipes = models.BooleanField(
+        default=False,
+        help_text="Nodes whose engines compute differently (recipes) may answer together; never on exact routes.",
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
@@ -105,7 +109,9 @@ class Model(models.Model):
     def known(cls, artifact_digest: str) -> KnownModel | None:
         """What the register of nodes compares a shard with; None where no model has this digest (hex)."""
         found = cls.objects.filter(artifact_digest=artifact_digest)
-        row = found.values_list("name", "n_layers", "vocab_size", "is_listed", "legal_cuts").first()
+        row = found.values_list(
+            "name", "n_layers", "vocab_size", "is_listed", "legal_cuts", "allows_mixed_recipes"
+        ).first()
         return None if row is None else KnownModel(*row)
 
     @classmethod

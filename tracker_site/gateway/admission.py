@@ -48,6 +48,7 @@ def admit(
         vocabulary_size=vocabulary.size,
         coarsest_codec=model.coarsest_codec,
         legal_cuts=model.legal_cuts,
+        allows_mixed_recipes=model.allows_mixed_recipes,
     )
     amount_micros = hold_micros(model.prices, prompt_tokens=len(prompt_tokens), max_tokens=fitted.max_tokens)
     return Admission(model, request, vocabulary, amount_micros)

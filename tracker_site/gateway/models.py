@@ -72,6 +72,7 @@ class GenerationStage(models.Model):
     seam_codec = models.CharField(
         max_length=16, blank=True, help_text="How it packed the rows that it handed on; empty on the last stage."
     )
+    recipe = models.CharField(max_length=64, blank=True, help_text="Engine and arithmetic; empty where unknown.")
 
     class Meta:
         """In route order."""

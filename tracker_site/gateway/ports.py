@@ -38,6 +38,7 @@ class ServedModel:
         created_s: Unix time of import.
         legal_cuts: layers that a stage may begin with, beside the first; None: any.
         coarsest_codec: rows between stages may be packed by it, and by all that are more faithful.
+        allows_mixed_recipes: stages may compute differently, never on an exact route.
     """
 
     name: str
@@ -51,6 +52,7 @@ class ServedModel:
     created_s: int
     coarsest_codec: Codec = Codec.RAW
     legal_cuts: frozenset[int] | None = None
+    allows_mixed_recipes: bool = False
 
 
 class OpenRoute(Protocol):

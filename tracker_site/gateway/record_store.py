@@ -66,6 +66,7 @@ def _store(record: Record) -> None:
             layer_end=stage.layer_end,
             carrier=stage.carrier,
             seam_codec=stage.seam_codec,
+            recipe=stage.recipe,
         )
         for index, stage in enumerate(record.stages)
     )

@@ -39,4 +39,5 @@ def _served(row: Model) -> ServedModel:
         created_s=int(row.created_at.timestamp()),
         coarsest_codec=Codec[row.coarsest_codec.upper()],
         legal_cuts=None if row.legal_cuts is None else frozenset(row.legal_cuts),
+        allows_mixed_recipes=row.allows_mixed_recipes,
     )

@@ -19,6 +19,7 @@ class KnownModel:
 
     Attributes:
         legal_cuts: layers that a shard may begin with, beside the first; None: any.
+        allows_mixed_recipes: shards that compute differently may share a route.
     """
 
     name: str
@@ -26,6 +27,7 @@ class KnownModel:
     vocab_size: int
     is_listed: bool
     legal_cuts: list[int] | None = None
+    allows_mixed_recipes: bool = False
 
     def wrong_cuts(self, layer_begin: int, layer_end: int) -> list[int]:
         """The ends of a range at which the model may not be cut."""

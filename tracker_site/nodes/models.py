@@ -96,6 +96,9 @@ class LoadedShard(models.Model):
     codecs = models.CharField(
         max_length=64, blank=True, help_text="Beside raw, how it packs rows between stages; comma separated."
     )
+    recipe = models.CharField(
+        max_length=64, blank=True, help_text="Engine and arithmetic; empty where it does not say."
+    )
     first_seen_at = models.DateTimeField(default=timezone.now)
     # Why no route takes it, or not together with others; empty while all is well. See `notices`.
     problem_code = models.CharField(max_length=64, blank=True)

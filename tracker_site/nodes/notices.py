@@ -91,6 +91,15 @@ def contract_mismatch(contract_digest: str, other_digest: str, others: int, diff
     return Notice(NoticeCode.CONTRACT_MISMATCH, f"{message} ({hint})")
 
 
+def recipe_mismatch(recipe: str, other_recipe: str, others: int) -> Notice:
+    """The prevailing recipe of `others` nodes is another one, and the model's are not to be mixed."""
+    message = (
+        f"it computes as {recipe or 'no named engine'} and {others} other node(s) as "
+        f"{other_recipe or 'no named engine'}, which this site does not mix on a route; start it with their worker"
+    )
+    return Notice(NoticeCode.CONTRACT_MISMATCH, message)
+
+
 def notice_of(problems: Sequence[Notice]) -> Notice:
     """One notice for all problems of a node's shards; the first one's code stands for them."""
     words = dict.fromkeys(problem.message for problem in problems if problem.code)

@@ -200,6 +200,7 @@ def _shard_row(node_id: str, identity: ShardIdentity, figures: ShardFigures) -> 
         needs_token_ids=identity.needs_token_ids,
         seam_bytes_per_row=identity.seam_bytes_per_row,
         codecs=",".join(codec.label for codec in sorted(identity.codecs)),
+        recipe=identity.recipe,
         decode_ms_per_layer=figures.decode_ms_per_layer,
         prefill_ms_per_layer=figures.prefill_ms_per_layer,
         tail_ms=figures.tail_ms,

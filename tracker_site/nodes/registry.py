@@ -29,6 +29,7 @@ class ShardOffer:
         exact_class: serialised `ExactClass`; equal bytes mean equal classes. Empty where the node gave none.
         seam_bytes_per_row: raw bytes of all output tensors of one row; 0 on the tail.
         codecs: how it can pack rows between stages beside raw.
+        recipe: engine and arithmetic; empty where the node gave none.
         decode_ms_per_layer: one row, as the node measured it.
         prefill_ms_per_layer: one row of a full chunk.
         tail_ms: output norm and head, one row; 0 where not owned.
@@ -56,6 +57,7 @@ class ShardOffer:
     needs_token_ids: bool
     seam_bytes_per_row: int
     codecs: frozenset[Codec]
+    recipe: str
     decode_ms_per_layer: float
     prefill_ms_per_layer: float
     tail_ms: float
@@ -106,6 +108,7 @@ def _offer(row: LoadedShard) -> ShardOffer:
         needs_token_ids=row.needs_token_ids,
         seam_bytes_per_row=row.seam_bytes_per_row,
         codecs=frozenset(Codec[label.upper()] for label in row.codecs.split(",") if label),
+        recipe=row.recipe,
         decode_ms_per_layer=row.decode_ms_per_layer,
         prefill_ms_per_layer=row.prefill_ms_per_layer,
         tail_ms=row.tail_ms,

@@ -33,6 +33,7 @@ MAX_MS: Final = 3_600_000.0  # an hour; anything longer is no measurement
 MAX_RATE: Final = 10**12  # bytes a second; no line is as fast
 MAX_EXACT_CLASS_BYTES: Final = 2048
 MAX_CODECS: Final = 16
+RECIPE: Final = re.compile(r"([a-z0-9][a-z0-9 ._-]{0,63})?")
 KNOWN_CODECS: Final = frozenset(Codec) - {Codec.RAW}
 ELEMENT_BYTES: Final = {frame_pb2.DTYPE_F32: 4, frame_pb2.DTYPE_F16: 2, frame_pb2.DTYPE_BF16: 2, frame_pb2.DTYPE_I32: 4}
 STATES: Final = {
@@ -63,6 +64,7 @@ class ShardIdentity:
     needs_token_ids: bool
     seam_bytes_per_row: int
     codecs: frozenset[Codec]
+    recipe: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,7 @@ def _parse_identity(artifact_digest: bytes, contract: session_pb2.BoundaryContra
     )
     _require(len(exact_class) <= MAX_EXACT_CLASS_BYTES, "exact_class")
     _require(len(contract.codecs) <= MAX_CODECS, "codecs")
+    _require(RECIPE.fullmatch(contract.recipe) is not None, "recipe")
     return ShardIdentity(
         artifact_digest=artifact_digest,
         architecture=for_people(contract.architecture),
@@ -225,6 +228,7 @@ def _parse_identity(artifact_digest: bytes, contract: session_pb2.BoundaryContra
         seam_bytes_per_row=_seam_bytes_per_row(contract),
         # What a newer worker speaks beside, the site does not know.
         codecs=frozenset(Codec(int(one)) for one in contract.codecs if int(one) in KNOWN_CODECS),
+        recipe=contract.recipe,
     )
 
 

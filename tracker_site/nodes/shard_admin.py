@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SHARD_COLUMNS = ("served_model", "layers", "trouble", "context_length", "step_ms", "kv_cells", "session_count")
 SHARD_FIELDS = (
     "problem", "served_model", "layers", "architecture", "context_length", "step_ms", "prefill_ms", "kv_cells",
-    "session_count", "codecs", "artifact_digest", "contract_digest", "first_seen_at",
+    "session_count", "codecs", "recipe", "artifact_digest", "contract_digest", "first_seen_at",
 )  # fmt: skip
 
 

@@ -34,9 +34,9 @@ def note_problems(artifact_digest: str) -> None:
     if not shards:
         return
     model = known_models.find(artifact_digest)
-    groups: defaultdict[str, list[LoadedShard]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str], list[LoadedShard]] = defaultdict(list)
     for shard in shards:
-        groups[shard.contract_digest].append(shard)
+        groups[_agreement(shard, model)].append(shard)
     most = max(groups.values(), key=_weight)
     prevailing = _Prevailing(most[0], len({shard.node_id for shard in most}))
     for shard in shards:
@@ -62,6 +62,12 @@ def _present_shards(artifact_digest: str) -> list[LoadedShard]:
     return list(present.exclude(node__channel_name="").order_by("first_seen_at", "pk"))
 
 
+def _agreement(shard: LoadedShard, model: KnownModel | None) -> tuple[str, str]:
+    """What shards of one route have in common."""
+    is_mixed = model is not None and model.allows_mixed_recipes
+    return shard.contract_digest, "" if is_mixed else shard.recipe
+
+
 def _weight(shards: list[LoadedShard]) -> tuple[int, float]:
     return len({shard.node_id for shard in shards}), -shards[0].first_seen_at.timestamp()
 
@@ -77,12 +83,14 @@ def _problem(shard: LoadedShard, model: KnownModel | None, prevailing: _Prevaili
     wrong = model.wrong_cuts(shard.layer_begin, shard.layer_end)
     if wrong:
         return notices.illegal_cut(model.name, wrong, model.legal_cuts or [])
-    is_prevailing = shard.contract_digest == prevailing.shard.contract_digest
+    is_prevailing = _agreement(shard, model) == _agreement(prevailing.shard, model)
     return Notice() if is_prevailing else _mismatch(shard, prevailing)
 
 
 def _mismatch(shard: LoadedShard, prevailing: _Prevailing) -> Notice:
     other = prevailing.shard
+    if shard.contract_digest == other.contract_digest:
+        return notices.recipe_mismatch(shard.recipe, other.recipe, prevailing.nodes)
     differing = []
     if shard.context_length != other.context_length:
         differing.append(f"context {shard.context_length}, theirs {other.context_length}")

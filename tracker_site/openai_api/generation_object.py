@@ -77,6 +77,7 @@ def stored_object(record: GenerationRecord) -> GenerationObject:
                     layer_end=stage.layer_end,
                     carrier=stage.carrier,
                     seam_codec=stage.seam_codec,
+                    recipe=stage.recipe,
                 )
                 for stage in record.stages.all()
             ],

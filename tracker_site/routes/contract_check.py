@@ -41,6 +41,7 @@ def check_stage(terms: RouteTerms, stage: int, contract: session_pb2.BoundaryCon
     _require(layers == (offer.layer_begin, offer.layer_end), stage, "opened other layers than were planned")
     _require(contract.n_layers == offer.n_layers, stage, "has a model of another depth")
     _require(contract.contract_digest == offer.contract_digest, stage, "has another contract digest")
+    _require(contract.recipe == offer.recipe, stage, "has another recipe")
     is_head, is_tail = stage == 0, stage == terms.tail
     _require(is_head == (not contract.inputs), stage, "takes other inputs than its place on the route has")
     _require(is_tail == (not contract.outputs), stage, "gives other outputs than its place on the route has")
@@ -63,6 +64,8 @@ def check_seams(terms: RouteTerms, contracts: Sequence[session_pb2.BoundaryContr
         has_ids = before.gives_token_ids or not contract.needs_token_ids
         _require(has_ids, stage, f"needs token ids, which stage {stage - 1} does not give")
         _require(contract.context_length == first.context_length, stage, "has another context length")
+        if not terms.request.mixes_recipes:
+            _require(contract.recipe == first.recipe, stage, "has another recipe")
         if terms.request.is_exact:
             _require(contract.exact_class == first.exact_class, stage, "has another exact class")
 

@@ -194,6 +194,7 @@ class DrivenRoute:
             prompt_tokens=len(self._request.prompt_tokens),
             max_tokens=self._request.max_tokens,
             is_exact=self._request.is_exact,
+            mixes_recipes=self._request.mixes_recipes,
             excluded_node_ids=excluded,
             legal_cuts=self._request.legal_cuts,
             opened=self._parts.load,
@@ -269,6 +270,7 @@ def _shown_stage(terms: RouteTerms, stage: int) -> RouteStage:
         carrier=carrier_name(terms.edges, stage),
         seam_bytes_per_token=0 if seam is None else seam.codec.packed_bytes(offer.seam_bytes_per_row // F32_BYTES),
         seam_codec="" if seam is None else seam.codec.label,
+        recipe=offer.recipe,
     )
 
 

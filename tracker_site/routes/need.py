@@ -22,6 +22,7 @@ class RouteNeed:
         prompt_tokens: rows of prefill.
         max_tokens: generated at most.
         is_exact: bit-equal to the unsplit model, so all stages need one exact class.
+        mixes_recipes: stages may have different recipes; never with `is_exact`.
         excluded_node_ids: nodes that have just refused this request.
         legal_cuts: layers that a stage may begin with, beside the first; None: any.
         opened: stages by node that this process has opened, which a node's report may not count yet.
@@ -31,6 +32,7 @@ class RouteNeed:
     prompt_tokens: int
     max_tokens: int
     is_exact: bool = False
+    mixes_recipes: bool = False
     excluded_node_ids: frozenset[str] = frozenset()
     legal_cuts: frozenset[int] | None = None
     opened: Mapping[str, int] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import RouteError
 from tracker_site.routes.offer_index import OfferIndex, is_admissible
@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tracker_site.routes.need import RouteNeed
+    from tracker_site.routes.offer_index import GroupKey
     from tracker_site.routes.offers import Offer
 
 LayerRange = tuple[int, int]
+# Of a message's recipes: nodes name them.
+RECIPES_SHOWN: Final = 4
 
 
 class NoRouteReason(StrEnum):
@@ -79,6 +82,15 @@ def _has_chain(offers: Sequence[Offer], n_layers: int) -> bool:
     return n_layers in reached
 
 
+def _disagreement(index: OfferIndex, offers: Iterable[Offer]) -> str:
+    message = "The nodes that together cover all layers do not agree on the model, its settings or its exact class."
+    recipes = sorted({offer.recipe for offer in offers})
+    if index.mixes_recipes or len(recipes) == 1:
+        return message
+    shown = ", ".join(recipe or "unnamed" for recipe in recipes[:RECIPES_SHOWN])
+    return f"{message} They compute by different recipes ({shown}), which this route does not mix."
+
+
 def explain_no_route(index: OfferIndex, need: RouteNeed) -> NoRouteError:
     """The reason why `need` found no plan in `index`."""
     fitting = [offer for offer in index.offers if offer.n_layers == need.n_layers]
@@ -100,13 +112,12 @@ def explain_no_route(index: OfferIndex, need: RouteNeed) -> NoRouteError:
     if busy:
         message = f"Every node that serves layers {_describe(busy)} is full, unreachable or has refused this request."
         return NoRouteError(NoRouteReason.BUSY_LAYERS, message, busy)
-    groups: dict[tuple[int, bytes, bytes], list[Offer]] = defaultdict(list)
+    groups: dict[GroupKey, list[Offer]] = defaultdict(list)
     for offer in admissible:
         groups[index.group_key(offer)].append(offer)
     complete = [group for group in groups.values() if not missing_ranges(group, need.n_layers)]
     if not complete:
-        message = "The nodes that together cover all layers do not agree on the model, its settings or its exact class."
-        return NoRouteError(NoRouteReason.CONTRACTS_DIFFER, message)
+        return NoRouteError(NoRouteReason.CONTRACTS_DIFFER, _disagreement(index, admissible))
     if not any(_has_chain(group, need.n_layers) for group in complete):
         return NoRouteError(NoRouteReason.RANGES_DO_NOT_MEET, "All layers are served, but in ranges that do not meet.")
     message = "Neighbouring nodes allow direct links only, and none can be dialled."

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tracker_site.routes.planner import RoutePlan
 
     Background = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
-    # The artifact, and whether groups are split by exact class.
-    BookKey = tuple[bytes, bool]
+    # The artifact, whether groups are split by exact class, and whether they mix recipes.
+    BookKey = tuple[bytes, bool, bool]
 
 # An index that took less to make than this is made anew for every request.
 CHEAP_S: Final = 0.02
@@ -65,7 +65,7 @@ class OfferBook:
         Raises:
             NoRouteError: nothing fits, by offers that were read after the call.
         """
-        key, asked_s = (artifact_digest, need.is_exact), self._clock_s()
+        key, asked_s = (artifact_digest, need.is_exact, need.mixes_recipes), self._clock_s()
         entry = await self._usable(key)
         while True:
             try:
@@ -98,13 +98,13 @@ class OfferBook:
         return running
 
     async def _renew(self, key: BookKey) -> None:
-        artifact_digest, is_exact = key
+        artifact_digest, is_exact, mixes_recipes = key
         begun_s = self._clock_s()
         offers = await self._nodes.offers(artifact_digest)
         if len(offers) <= INLINE_OFFERS_MAX:
-            index = OfferIndex(offers, is_exact=is_exact)
+            index = OfferIndex(offers, is_exact=is_exact, mixes_recipes=mixes_recipes)
         else:
-            index = await asyncio.to_thread(OfferIndex, offers, is_exact=is_exact)
+            index = await asyncio.to_thread(OfferIndex, offers, is_exact=is_exact, mixes_recipes=mixes_recipes)
         cost_s = self._clock_s() - begun_s
         fresh_s = 0.0 if cost_s < CHEAP_S else min(FRESH_MAX_S, USES_OF_COST * cost_s)
         self._entries[key] = _Entry(index, begun_s, fresh_s)

@@ -145,23 +145,35 @@ def _build_group(n_layers: int, offers: list[Offer]) -> ContractGroup:
     return group
 
 
+class GroupKey(NamedTuple):
+    """What the offers of one group have in common; empty what they need not."""
+
+    n_layers: int
+    contract_digest: bytes
+    exact_class: bytes
+    recipe: str
+
+
 class OfferIndex:
     """Offers of one model, grouped by what must agree on a route.
 
     Attributes:
         offers: all of them, usable or not; only an explanation of failure reads them.
         is_exact: whether groups are also split by exact class.
+        mixes_recipes: whether a group may hold several recipes; never where `is_exact`.
     """
 
-    def __init__(self, offers: Iterable[Offer], *, is_exact: bool) -> None:
+    def __init__(self, offers: Iterable[Offer], *, is_exact: bool, mixes_recipes: bool = False) -> None:
         self.offers: Final = tuple(offers)
         self.is_exact: Final = is_exact
-        members: dict[tuple[int, bytes, bytes], list[Offer]] = defaultdict(list)
+        self.mixes_recipes: Final = mixes_recipes and not is_exact
+        members: dict[GroupKey, list[Offer]] = defaultdict(list)
         for offer in self.offers:
             if 0 <= offer.layer_begin < offer.layer_end <= offer.n_layers:
                 members[self.group_key(offer)].append(offer)
-        self.groups: Final = [_build_group(key[0], group) for key, group in members.items()]
+        self.groups: Final = [_build_group(key.n_layers, group) for key, group in members.items()]
 
-    def group_key(self, offer: Offer) -> tuple[int, bytes, bytes]:
+    def group_key(self, offer: Offer) -> GroupKey:
         """What must be equal on all stages of one route."""
-        return (offer.n_layers, offer.contract_digest, offer.exact_class if self.is_exact else b"")
+        exact_class = offer.exact_class if self.is_exact else b""
+        return GroupKey(offer.n_layers, offer.contract_digest, exact_class, "" if self.mixes_recipes else offer.recipe)

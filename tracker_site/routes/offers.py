@@ -46,6 +46,7 @@ class CarrierClass(NamedTuple):
 
     policy: CarrierPolicy
     is_dialable: bool
+    has_link: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,10 @@ class Offer:
         context_length: positions of a session; 0 where unknown.
         upload_bytes_per_s: that the node's line takes in, by its owner's word; 0 where unknown.
         seam_bytes_per_row: raw bytes of one outgoing row; 0 on a tail, or where unknown.
+        has_link: its worker speaks to peers at all, dialled or dialling.
         has_data_link: the node's connection to the relay stands; without it no prompt can reach the node.
         codecs: beside raw, how it can pack the rows it hands on and read those it takes.
+        recipe: engine and arithmetic; equal on a route's stages unless the model's may be mixed.
         public_key: Ed25519 of the node; tickets name it.
         owner_id: user who earns.
     """
@@ -91,8 +94,10 @@ class Offer:
     upload_bytes_per_s: int = 0
     context_length: int = 0
     seam_bytes_per_row: int = 0
+    has_link: bool = True
     has_data_link: bool = True
     codecs: frozenset[Codec] = frozenset()
+    recipe: str = ""
     public_key: bytes = b""
     node_name: str = ""
     owner_id: int = 0
@@ -110,7 +115,7 @@ class Offer:
     @property
     def carrier_class(self) -> CarrierClass:
         """What decides how peers reach the node."""
-        return CarrierClass(self.carrier, self.is_dialable)
+        return CarrierClass(self.carrier, self.is_dialable, self.has_link)
 
     @property
     def decode_ms(self) -> float:
@@ -144,10 +149,12 @@ class Offer:
 def carrier_between(sender: CarrierClass, receiver: CarrierClass) -> Hop | None:
     """How two nodes can exchange rows, or None where neither way is allowed.
 
-    Direct needs one end that may be dialled, whichever side it is; frames flow both ways once a connection stands.
+    Direct needs links at both ends and one end that may be dialled, whichever side it is; frames flow both ways once a
+    connection stands.
     """
     policies = (sender.policy, receiver.policy)
-    if CarrierPolicy.RELAY not in policies and (sender.is_dialable or receiver.is_dialable):
+    have_links = sender.has_link and receiver.has_link
+    if CarrierPolicy.RELAY not in policies and have_links and (sender.is_dialable or receiver.is_dialable):
         return Hop.DIRECT
     return None if CarrierPolicy.DIRECT in policies else Hop.RELAY
 

@@ -1,9 +1,9 @@
 """Which nodes serve a request: the fastest chain of shards that covers every layer exactly once.
 
-Invariants: pure. A plan's stages are whole shards, adjacent, from layer 0 to the last, with one contract digest (and
-one exact class where asked), cut only where the model may be cut, and every neighbouring pair, the ring tail -> head
-included, has a way to exchange rows. No other admissible chain has a smaller `cost.route_ms`; equal cost goes to fewer
-stages, so one node wins where it is not slower.
+Invariants: pure. A plan's stages are whole shards, adjacent, from layer 0 to the last, with one contract digest (one
+recipe, unless they may be mixed, and one exact class where asked), cut only where the model may be cut, and every
+neighbouring pair, the ring tail -> head included, has a way to exchange rows. No other admissible chain has a smaller
+`cost.route_ms`; equal cost goes to fewer stages, so one node wins where it is not slower.
 
 The search runs over layer boundaries. What a hop costs depends on the two ends only through their own latencies and
 carrier classes, so the state at a boundary is (class of the head, class of the last stage) and the work is linear in

@@ -27,6 +27,7 @@ class RouteRequest:
         end_tokens: ids that end the generation.
         is_exact: bit-equal to the unsplit model.
         legal_cuts: layers that a stage may begin with, beside the first; None: any.
+        allows_mixed_recipes: stages may have different recipes, unless the route is exact.
         coarsest_codec: rows between stages may be packed by it, and by all that are more faithful.
     """
 
@@ -40,6 +41,12 @@ class RouteRequest:
     is_exact: bool = False
     coarsest_codec: Codec = Codec.RAW
     legal_cuts: frozenset[int] | None = None
+    allows_mixed_recipes: bool = False
+
+    @property
+    def mixes_recipes(self) -> bool:
+        """Whether stages with different recipes may compute this one together."""
+        return self.allows_mixed_recipes and not self.is_exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class RouteStage:
         carrier: how its rows come in ("relay", "direct", "local").
         seam_bytes_per_token: of the row it hands to the next stage, as it is packed; 0 on the tail.
         seam_codec: how that row is packed ("raw", "bf16", "q8_0"); empty on the tail.
+        recipe: how its engine computes; empty where it does not say.
     """
 
     node_id: str
@@ -60,6 +68,7 @@ class RouteStage:
     carrier: str
     seam_bytes_per_token: int = 0
     seam_codec: str = ""
+    recipe: str = ""
 
 
 class RouteFailedError(RouteError):

@@ -66,6 +66,12 @@ class RouteTerms:
         return len(self.plan.stages)
 
     @property
+    def recipe(self) -> str:
+        """That of every stage; empty where they differ."""
+        recipes = {offer.recipe for offer in self.plan.stages}
+        return recipes.pop() if len(recipes) == 1 else ""
+
+    @property
     def tail(self) -> int:
         """Index of the last stage."""
         return self.n_stages - 1
@@ -95,6 +101,7 @@ def _session_spec(terms: RouteTerms, stage: int) -> session_pb2.SessionSpec:
         n_stages=terms.n_stages,
         layers=session_pb2.LayerRange(layer_begin=offer.layer_begin, layer_end=offer.layer_end),
         contract_digest=offer.contract_digest,
+        recipe=terms.recipe,
         prompt_tokens=len(request.prompt_tokens),
         max_tokens=request.max_tokens,
         edges=[_edge_spec(terms, one, stage) for one in terms.edges if _touches(one, stage)],

@@ -50,6 +50,10 @@ class ShownStage(Protocol):
     def seam_codec(self) -> str:
         """How that row is packed; empty on the last stage."""
 
+    @property
+    def recipe(self) -> str:
+        """How its engine computes; empty where it does not say."""
+
 
 class _StageBoard:
     """What is known of one stage."""
@@ -211,6 +215,7 @@ def _stage_telemetry(index: int, board: _StageBoard) -> StageTelemetry:
         carrier=stage.carrier,
         seam_bytes_per_token=stage.seam_bytes_per_token,
         seam_codec=stage.seam_codec,
+        recipe=stage.recipe,
         residence=board.residence,
     )
 

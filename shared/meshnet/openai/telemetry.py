@@ -42,7 +42,7 @@ class Residence(_Part):
 
 
 class StageTelemetry(_Part):
-    """One stage of the route: who computes which layers, reached how; bytes and codec of each row it hands on."""
+    """One stage of the route: who computes which layers how, reached how; bytes and codec of each row it hands on."""
 
     stage: int
     node: str
@@ -51,6 +51,7 @@ class StageTelemetry(_Part):
     carrier: str
     seam_bytes_per_token: int = 0
     seam_codec: str = ""
+    recipe: str = ""
     residence: Residence | None = None
 
 

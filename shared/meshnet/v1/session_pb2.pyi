@@ -58,7 +58,7 @@ class ExactClass(_message.Message):
     def __init__(self, pin: _Optional[str] = ..., backend: _Optional[str] = ..., repack: _Optional[bool] = ..., flash_attention: _Optional[bool] = ..., kv_type_k: _Optional[str] = ..., kv_type_v: _Optional[str] = ..., ubatch: _Optional[int] = ..., cpu_features: _Optional[str] = ..., threads: _Optional[int] = ...) -> None: ...
 
 class BoundaryContract(_message.Message):
-    __slots__ = ("layers", "n_layers", "architecture", "inputs", "outputs", "needs_token_ids", "vocab_size", "context_length", "contract_digest", "exact_class", "codecs", "gives_token_ids")
+    __slots__ = ("layers", "n_layers", "architecture", "inputs", "outputs", "needs_token_ids", "vocab_size", "context_length", "contract_digest", "exact_class", "codecs", "gives_token_ids", "recipe")
     LAYERS_FIELD_NUMBER: _ClassVar[int]
     N_LAYERS_FIELD_NUMBER: _ClassVar[int]
     ARCHITECTURE_FIELD_NUMBER: _ClassVar[int]
@@ -71,6 +71,7 @@ class BoundaryContract(_message.Message):
     EXACT_CLASS_FIELD_NUMBER: _ClassVar[int]
     CODECS_FIELD_NUMBER: _ClassVar[int]
     GIVES_TOKEN_IDS_FIELD_NUMBER: _ClassVar[int]
+    RECIPE_FIELD_NUMBER: _ClassVar[int]
     layers: LayerRange
     n_layers: int
     architecture: str
@@ -83,7 +84,8 @@ class BoundaryContract(_message.Message):
     exact_class: ExactClass
     codecs: _containers.RepeatedScalarFieldContainer[_frame_pb2.Codec]
     gives_token_ids: bool
-    def __init__(self, layers: _Optional[_Union[LayerRange, _Mapping]] = ..., n_layers: _Optional[int] = ..., architecture: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., needs_token_ids: _Optional[bool] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., contract_digest: _Optional[bytes] = ..., exact_class: _Optional[_Union[ExactClass, _Mapping]] = ..., codecs: _Optional[_Iterable[_Union[_frame_pb2.Codec, str]]] = ..., gives_token_ids: _Optional[bool] = ...) -> None: ...
+    recipe: str
+    def __init__(self, layers: _Optional[_Union[LayerRange, _Mapping]] = ..., n_layers: _Optional[int] = ..., architecture: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., outputs: _Optional[_Iterable[_Union[TensorSpec, _Mapping]]] = ..., needs_token_ids: _Optional[bool] = ..., vocab_size: _Optional[int] = ..., context_length: _Optional[int] = ..., contract_digest: _Optional[bytes] = ..., exact_class: _Optional[_Union[ExactClass, _Mapping]] = ..., codecs: _Optional[_Iterable[_Union[_frame_pb2.Codec, str]]] = ..., gives_token_ids: _Optional[bool] = ..., recipe: _Optional[str] = ...) -> None: ...
 
 class EdgeSpec(_message.Message):
     __slots__ = ("from_stage", "to_stage", "carrier", "peer_address", "peer_fingerprint", "dial", "window_frames", "window_bytes", "codec")
@@ -151,7 +153,7 @@ class Sampling(_message.Message):
     def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., min_p: _Optional[float] = ..., seed: _Optional[int] = ..., presence_penalty: _Optional[float] = ..., frequency_penalty: _Optional[float] = ..., logit_bias: _Optional[_Mapping[int, float]] = ..., logprobs: _Optional[bool] = ..., top_logprobs: _Optional[int] = ..., choice: _Optional[int] = ...) -> None: ...
 
 class SessionSpec(_message.Message):
-    __slots__ = ("session", "epoch", "stage", "n_stages", "layers", "contract_digest", "prompt_tokens", "max_tokens", "edges", "sampling", "end_tokens", "committed", "idle_ms", "step_deadline_ms", "token_window", "gateway_grace_ms", "exact")
+    __slots__ = ("session", "epoch", "stage", "n_stages", "layers", "contract_digest", "prompt_tokens", "max_tokens", "edges", "sampling", "end_tokens", "committed", "idle_ms", "step_deadline_ms", "token_window", "gateway_grace_ms", "exact", "recipe")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
@@ -169,6 +171,7 @@ class SessionSpec(_message.Message):
     TOKEN_WINDOW_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_GRACE_MS_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
+    RECIPE_FIELD_NUMBER: _ClassVar[int]
     session: bytes
     epoch: int
     stage: int
@@ -186,7 +189,8 @@ class SessionSpec(_message.Message):
     token_window: int
     gateway_grace_ms: int
     exact: bool
-    def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., stage: _Optional[int] = ..., n_stages: _Optional[int] = ..., layers: _Optional[_Union[LayerRange, _Mapping]] = ..., contract_digest: _Optional[bytes] = ..., prompt_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., edges: _Optional[_Iterable[_Union[EdgeSpec, _Mapping]]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., end_tokens: _Optional[_Iterable[int]] = ..., committed: _Optional[_Iterable[int]] = ..., idle_ms: _Optional[int] = ..., step_deadline_ms: _Optional[int] = ..., token_window: _Optional[int] = ..., gateway_grace_ms: _Optional[int] = ..., exact: _Optional[bool] = ...) -> None: ...
+    recipe: str
+    def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., stage: _Optional[int] = ..., n_stages: _Optional[int] = ..., layers: _Optional[_Union[LayerRange, _Mapping]] = ..., contract_digest: _Optional[bytes] = ..., prompt_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., edges: _Optional[_Iterable[_Union[EdgeSpec, _Mapping]]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., end_tokens: _Optional[_Iterable[int]] = ..., committed: _Optional[_Iterable[int]] = ..., idle_ms: _Optional[int] = ..., step_deadline_ms: _Optional[int] = ..., token_window: _Optional[int] = ..., gateway_grace_ms: _Optional[int] = ..., exact: _Optional[bool] = ..., recipe: _Optional[str] = ...) -> None: ...
 
 class TokenLogprob(_message.Message):
     __slots__ = ("token_id", "logprob")

@@ -86,6 +86,7 @@ class Generation:
             n_stages=1,
             layers=session_pb2.LayerRange(layer_begin=identity.layer_begin, layer_end=identity.layer_end),
             contract_digest=identity.contract_digest,
+            recipe=identity.recipe,
             prompt_tokens=len(PROMPT),
             max_tokens=self.max_tokens,
             edges=edges,

@@ -121,6 +121,7 @@ class Node:
             layer_end=shape.layer_end,
             n_layers=N_LAYERS,
             contract_digest=contract.contract_digest,
+            recipe=contract.recipe,
             exact_class=contract.exact_class.SerializeToString(deterministic=True),
             decode_ms_per_layer=shape.decode_ms_per_layer,
             prefill_ms_per_layer=0.01,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from meshnet.errors import RouteError
 from meshnet.keys import SigningKey
-from meshnet.v1 import control_pb2
+from meshnet.v1 import control_pb2, session_pb2
 from node_app.session_plane import SessionPlane
 from node_app.worker.client import WorkerClient
 from tests.integration.native.native_routes import WORKER
@@ -65,7 +65,7 @@ class NativeNode:
         self._answers: dict[int, asyncio.Future[control_pb2.NodeMessage]] = {}
         self._numbers = count(1)
         self._is_on_relay = asyncio.Event()
-        self._contract_digest = b""
+        self._contract = session_pb2.BoundaryContract()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -99,7 +99,7 @@ class NativeNode:
         )
         request.turn_path = shape.turn_path
         loaded = await self._worker.load(request, LOAD_SILENCE_S)
-        self._contract_digest = loaded.contract.contract_digest
+        self._contract = loaded.contract
 
     # --- what a machine may suffer ---
 
@@ -122,7 +122,8 @@ class NativeNode:
             layer_begin=shape.layer_begin,
             layer_end=shape.layer_end,
             n_layers=N_LAYERS,
-            contract_digest=self._contract_digest,
+            contract_digest=self._contract.contract_digest,
+            recipe=self._contract.recipe,
             exact_class=b"",
             decode_ms_per_layer=shape.step_us / 1000,
             prefill_ms_per_layer=shape.step_us / 1000,

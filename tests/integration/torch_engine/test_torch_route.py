@@ -90,13 +90,32 @@ async def test_a_stage_of_another_engine_is_refused(model: Path, tmp_path: Path,
         ours, theirs = route.contracts
         assert ours.outputs == theirs.inputs
         assert (ours.n_layers, ours.vocab_size, ours.context_length) == (4, theirs.vocab_size, theirs.context_length)
-        assert ours.contract_digest != theirs.contract_digest
+        assert ours.contract_digest == theirs.contract_digest
+        assert (ours.recipe, theirs.recipe) == ("torch f32", "llama.cpp")
         assert ours.exact_class.backend == "torch"
         for stage, worker in enumerate(route.workers):
             spec = spec_for(TERMS, stage, route.contracts)
-            spec.contract_digest = route.contracts[1 - stage].contract_digest
+            for recipe, is_exact in ((route.contracts[1 - stage].recipe, False), ("", True)):
+                spec.recipe, spec.exact = recipe, is_exact
+                reply = await worker.stub.OpenSession(worker_pb2.OpenSessionRequest(spec=spec), timeout=10)
+                assert (reply.accepted, reply.code) == (False, FailureCode.CONTRACT_MISMATCH)
+            # The control: where recipes may be mixed, nothing stands in the way.
+            spec.recipe, spec.exact = "", False
             reply = await worker.stub.OpenSession(worker_pb2.OpenSessionRequest(spec=spec), timeout=10)
-            assert (reply.accepted, reply.code) == (False, FailureCode.CONTRACT_MISMATCH)
+            assert reply.accepted, reply.message
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("context_length", [100, 256, 300, 2048])
+async def test_both_engines_report_one_digest_for_one_file(
+    model: Path, tmp_path: Path, worker_program: Path, context_length: int
+) -> None:
+    requests = load_requests(model, (0, 2, 4))
+    for request in requests:
+        request.context_length = context_length
+    async with worker_routes(tmp_path, [torch_worker(tmp_path), worker_program], requests) as route:
+        ours, theirs = (contract.contract_digest for contract in route.contracts)
+    assert ours == theirs
 
 
 @pytest.mark.parametrize(

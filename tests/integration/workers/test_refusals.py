@@ -231,13 +231,24 @@ async def test_another_contract_is_refused(routes: Routes) -> None:
     async with routes([3]) as route:
         spec = spec_for(terms(), 0, route.contracts)
         codes = []
-        for change in ({"contract_digest": b"x" * 32}, {"stage": 1}, {"layers": None}):
+        changes: list[dict[str, object]] = [
+            {"contract_digest": b"x" * 32},
+            {"recipe": "another"},
+            {"recipe": "", "exact": True},
+            {"stage": 1},
+            {"layers": None},
+        ]
+        for change in changes:
             changed = type(spec).FromString(spec.SerializeToString())
             for name, value in change.items():
                 changed.ClearField(name) if value is None else setattr(changed, name, value)
             reply = await route.workers[0].stub.OpenSession(worker_pb2.OpenSessionRequest(spec=changed))
             codes.append(reply.code)
-    assert codes == [FailureCode.CONTRACT_MISMATCH] * 3
+        # The control: without a recipe of its own the route may be mixed, which is no mismatch.
+        spec.recipe = ""
+        mixed = await route.workers[0].stub.OpenSession(worker_pb2.OpenSessionRequest(spec=spec))
+    assert codes == [FailureCode.CONTRACT_MISMATCH] * 5
+    assert (mixed.accepted, mixed.code) == (True, "")
 
 
 async def test_probe_gives_rows_where_they_are_wanted(routes: Routes) -> None:

@@ -144,6 +144,20 @@ def test_an_exact_route_is_never_packed() -> None:
     assert all(open_stage(terms, stage, b"").spec.exact for stage in range(3))
 
 
+@pytest.mark.parametrize(
+    ("recipes", "named"),
+    [
+        (("llama.cpp",) * 3, "llama.cpp"),
+        (("torch f32",) * 3, "torch f32"),
+        (("torch f32", "llama.cpp", "llama.cpp"), ""),
+    ],
+)
+def test_stages_are_held_to_the_routes_recipe_where_it_has_one(recipes: tuple[str, ...], named: str) -> None:
+    stages = tuple(replace(one, recipe=recipe) for one, recipe in zip(RELAYED, recipes, strict=True))
+    terms = route_terms(KEY, replace(a_request(), allows_mixed_recipes=True), RoutePlan(stages, 1.0), DEADLINES)
+    assert {open_stage(terms, stage, b"").spec.recipe for stage in range(3)} == {named}
+
+
 def test_both_ends_of_an_edge_agree() -> None:
     terms = terms_of(offers(("auto", False), ("auto", True), ("auto", False), ("relay", False)))
     specs = [open_stage(terms, stage, b"").spec for stage in range(4)]

@@ -156,6 +156,7 @@ def test_nothing_is_sent_before_everything_is_open() -> None:
     ("stage", "change", "named"),
     [
         (0, {"contract_digest": b"x" * 32}, "node0"),
+        (0, {"recipe": "torch f32"}, "node0"),
         (0, {"n_layers": 5}, "node0"),
         (1, {"layers": {"layer_begin": 0, "layer_end": 4}}, "node1"),
         (1, {"vocab_size": 100}, "node1"),

@@ -47,7 +47,7 @@ NEED = RouteNeed(n_layers=N_LAYERS, prompt_tokens=100, max_tokens=50)
 
 
 def plan_route(offers: Iterable[Offer], need: RouteNeed) -> RoutePlan:
-    return plan_indexed(OfferIndex(offers, is_exact=need.is_exact), need)
+    return plan_indexed(OfferIndex(offers, is_exact=need.is_exact, mixes_recipes=need.mixes_recipes), need)
 
 
 def ranges(plan: RoutePlan) -> list[tuple[str, int, int]]:
@@ -118,6 +118,19 @@ def test_exact_routes_keep_to_one_exact_class() -> None:
     assert ranges(plan_route(offers, replace(NEED, is_exact=True)))[1][0] == "c"
 
 
+def test_a_route_keeps_to_one_recipe_unless_they_may_be_mixed() -> None:
+    offers = [
+        an_offer("a", 0, 2, recipe="llama.cpp"),
+        an_offer("b", 2, 4, recipe="torch f32"),
+        an_offer("c", 2, 4, recipe="llama.cpp", decode_ms_per_layer=3.0),
+    ]
+    mixing = replace(NEED, mixes_recipes=True)
+    assert ranges(plan_route(offers, NEED))[1][0] == "c"
+    assert ranges(plan_route(offers, mixing))[1][0] == "b"
+    # Equal exact classes alone are not enough: an exact route has one recipe whatever is allowed.
+    assert ranges(plan_route(offers, replace(mixing, is_exact=True)))[1][0] == "c"
+
+
 def test_the_estimate_looks_at_a_bounded_number_of_tokens() -> None:
     assert replace(NEED, max_tokens=100_000).expected_tokens == EXPECTED_TOKENS_MAX
 
@@ -142,6 +155,14 @@ def test_the_carrier_follows_both_ends(sender: tuple[str, bool], receiver: tuple
     ]
     assert hop_between(*ends) is hop
     assert hop_between(ends[0], ends[0]) is Hop.LOCAL
+
+
+@pytest.mark.parametrize(("policy", "hop"), [("auto", Hop.RELAY), ("direct", None)])
+def test_a_worker_without_links_is_never_dialled_and_never_dials(policy: str, hop: Hop | None) -> None:
+    without = an_offer("a", 0, 2, carrier=CarrierPolicy(policy), link_address="", has_link=False)
+    dialable = an_offer("b", 2, 4)
+    assert hop_between(replace(without, has_link=True), dialable) is Hop.DIRECT  # the control
+    assert hop_between(without, dialable) is hop_between(dialable, without) is hop
 
 
 # --- why nothing fits ---
@@ -185,6 +206,19 @@ def test_differing_exact_classes_only_matter_on_exact_routes() -> None:
     offers = [an_offer("a", 0, 2), an_offer("b", 2, 4, exact_class=b"other")]
     assert plan_route(offers, NEED).stages
     assert refusal(offers, replace(NEED, is_exact=True)).reason is NoRouteReason.CONTRACTS_DIFFER
+
+
+def test_differing_recipes_are_named_where_they_are_not_mixed() -> None:
+    offers = [an_offer("a", 0, 2, recipe="llama.cpp"), an_offer("b", 2, 4, recipe="torch f32")]
+    mixing = replace(NEED, mixes_recipes=True)
+    for need in (NEED, replace(mixing, is_exact=True)):
+        error = refusal(offers, need)
+        assert (error.code, error.reason) == ("contract_mismatch", NoRouteReason.CONTRACTS_DIFFER)
+        assert "different recipes (llama.cpp, torch f32)" in error.message
+    assert plan_route(offers, mixing).stages
+    # The control: where they may be mixed, contracts still may not differ.
+    other = [offers[0], replace(offers[1], contract_digest=b"other")]
+    assert "recipes" not in refusal(other, mixing).message
 
 
 def test_ranges_that_overlap_without_meeting_are_reported_as_such() -> None:
@@ -255,8 +289,10 @@ def every_chain(offers: Sequence[Offer], need: RouteNeed) -> Iterator[tuple[Offe
         )
         agree = all(left.contract_digest == right.contract_digest for left, right in pairwise(chain))
         exact = all(left.exact_class == right.exact_class for left, right in pairwise(chain))
+        is_mixed = any(left.recipe != right.recipe for left, right in pairwise(chain))
+        may_mix = need.mixes_recipes and not need.is_exact
         legal = need.legal_cuts is None or all(right.layer_begin in need.legal_cuts for right in chain[1:])
-        if fits and agree and legal and (exact or not need.is_exact):
+        if fits and agree and legal and (exact or not need.is_exact) and (may_mix or not is_mixed):
             yield chain
 
 
@@ -264,6 +300,7 @@ NODES = st.fixed_dictionaries(
     {
         "carrier": st.sampled_from(list(CarrierPolicy)),
         "link_address": st.sampled_from(["", "h:1"]),
+        "has_link": st.sampled_from([True, True, False]),
         "latency_ms": st.integers(0, 20).map(float),
     }
 )
@@ -282,6 +319,7 @@ def swarms(draw: st.DrawFn) -> list[Offer]:
             "tail_ms": float(draw(st.integers(0, 8))),
             "contract_digest": draw(st.sampled_from([b"one", b"one", b"one", b"two"])),
             "exact_class": draw(st.sampled_from([b"x", b"x", b"y"])),
+            "recipe": draw(st.sampled_from(["llama.cpp", "llama.cpp", "torch f32"])),
             "sessions_free": draw(st.sampled_from([0, 1, 1, 1])),
             "sessions": draw(st.integers(0, 3)),
             "kv_cells_free": draw(st.sampled_from([NEED.kv_cells - 1, 4096, 4096, 4096])),
@@ -295,14 +333,26 @@ def swarms(draw: st.DrawFn) -> list[Offer]:
     offers=swarms(),
     prompt_tokens=st.sampled_from([0, 10, 2000]),
     is_exact=st.booleans(),
+    mixes_recipes=st.booleans(),
     excluded=st.sampled_from([frozenset(), frozenset({"node0"})]),
     legal_cuts=st.none() | st.frozensets(st.integers(1, N_LAYERS - 1)),
 )
 def test_no_chain_beats_the_plan(
-    offers: list[Offer], prompt_tokens: int, is_exact: bool, excluded: frozenset[str], legal_cuts: frozenset[int] | None
+    offers: list[Offer],
+    prompt_tokens: int,
+    is_exact: bool,
+    mixes_recipes: bool,
+    excluded: frozenset[str],
+    legal_cuts: frozenset[int] | None,
 ) -> None:
     need = RouteNeed(
-        N_LAYERS, prompt_tokens, NEED.max_tokens, is_exact=is_exact, excluded_node_ids=excluded, legal_cuts=legal_cuts
+        N_LAYERS,
+        prompt_tokens,
+        NEED.max_tokens,
+        is_exact=is_exact,
+        mixes_recipes=mixes_recipes,
+        excluded_node_ids=excluded,
+        legal_cuts=legal_cuts,
     )
     costs = [cost for chain in every_chain(offers, need) if (cost := route_ms(chain, need)) is not None]
     if not costs:

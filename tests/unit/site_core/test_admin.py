@@ -180,6 +180,25 @@ def test_how_far_a_models_rows_may_be_packed_is_chosen_on_its_page(everything: N
     assert _served(model).coarsest_codec is Codec.Q8_0
 
 
+def test_recipes_are_mixed_only_where_an_administrator_allows_it(everything: None, doras_client: Client) -> None:
+    model = Model.objects.get()
+    page = reverse("admin:catalog_model_change", args=[model.pk])
+    form = {
+        "name": model.name,
+        "is_listed": "on",
+        "prompt_micros": model.prompt_micros,
+        "completion_micros": model.completion_micros,
+        "chat_template": model.chat_template,
+        "coarsest_codec": model.coarsest_codec,
+    }
+    allowed = [_served(model).allows_mixed_recipes]
+    for switch in ({"allows_mixed_recipes": "on"}, {}):
+        doras_client.post(page, form | switch)
+        model.refresh_from_db()
+        allowed.append(_served(model).allows_mixed_recipes)
+    assert allowed == [False, True, False]
+
+
 def test_people_are_deactivated_but_never_oneself(alice: User, dora: User, doras_client: Client) -> None:
     _, raw = ApiKey.issue(alice, "laptop")
     assert "Deactivated 1 user" in act(doras_client, "accounts_user", "deactivate", alice)

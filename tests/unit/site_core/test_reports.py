@@ -126,6 +126,7 @@ CHANGES = [
     ("layers", _set("shard.contract.n_layers", 0)),
     ("layers", _set("shard.contract.n_layers", 2**32 - 1)),
     ("contract_digest", _set("shard.contract.contract_digest", b"")),
+    *(("recipe", _set("shard.contract.recipe", name)) for name in ("r" * 65, "Torch", "a\nb", " a", "<b>")),
     ("architecture", _set("shard.contract.architecture", "")),
     ("architecture", _set("shard.contract.architecture", "a" * 65)),
     ("context_length", _set("shard.contract.context_length", 0)),

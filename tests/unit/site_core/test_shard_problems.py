@@ -30,7 +30,7 @@ def model(db: None) -> Model:
 
 
 def a_node(
-    owner: User, number: int, digest: bytes = wire.CONTRACT, *, begin: int = 0, end: int = 8, **traits: int
+    owner: User, number: int, digest: bytes = wire.CONTRACT, *, begin: int = 0, end: int = 8, **traits: int | str
 ) -> Node:
     key = bytes([number]) * 32
     Node.objects.create(owner=owner, name=f"node {number}", public_key=key.hex())
@@ -41,9 +41,11 @@ def a_node(
 
 
 def report_again(
-    node: Node, number: int, digest: bytes = wire.CONTRACT, *, begin: int = 0, end: int = 8
+    node: Node, number: int, digest: bytes = wire.CONTRACT, *, begin: int = 0, end: int = 8, recipe: str = ""
 ) -> Notice | None:
-    report = parse_report(wire.report(wire.shard(begin, end, digest)))
+    shard = wire.shard(begin, end, digest)
+    shard.contract.recipe = recipe
+    report = parse_report(wire.report(shard))
     return presence.record_report(str(node.pk), f"channel {number}", report, is_same_shards=True)
 
 
@@ -133,6 +135,17 @@ class TestContracts:
         assert found["node 3"].startswith("contract 646464646464 differs from 636363636363 of 2 other node(s)")
         assert "(context 512, theirs 4096)" in found["node 3"]
         assert notice_for(str(odd.pk)) == Notice("contract_mismatch", found["node 3"])
+
+    def test_another_recipe_is_told_until_the_site_mixes_them(self, alice: User) -> None:
+        for number in (1, 2):
+            a_node(alice, number, recipe="llama.cpp")
+        odd = a_node(alice, 3, recipe="torch f32")
+        found = problems()
+        assert (found["node 1"], found["node 2"]) == ("", "")
+        assert found["node 3"].startswith("it computes as torch f32 and 2 other node(s) as llama.cpp")
+        assert notice_for(str(odd.pk)) == Notice("contract_mismatch", found["node 3"])
+        Model.objects.update(allows_mixed_recipes=True)
+        assert report_again(odd, 3, recipe="torch f32") == Notice()
 
     def test_the_majority_prevails_over_the_first(self, alice: User) -> None:
         first = a_node(alice, 1, OTHER)

@@ -78,7 +78,7 @@ export class TelemetryView {
   }
 
   showRoute({ stages, route_health: health }) {
-    const shown = (one) => [one.node, one.layer_begin, one.layer_end, one.carrier, one.seam_codec];
+    const shown = (one) => [one.node, one.layer_begin, one.layer_end, one.carrier, one.seam_codec, one.recipe];
     const key = JSON.stringify(stages.map(shown));
     if (key !== this.routeKey && stages.length) {
       this.routeKey = key;
@@ -95,6 +95,7 @@ function stageBox(stage, before) {
     part("carrier", `${before ? rowsOf(before) : "tokens"}, ${stage.carrier}`),
     part("node", stage.node),
     part("layers", `layers ${stage.layer_begin}-${stage.layer_end - 1}`),
+    part("recipe", stage.recipe),
     part("residence", ""),
   );
   return box;

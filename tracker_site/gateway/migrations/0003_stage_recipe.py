@@ -1,0 +1,17 @@
+"""A record says how each stage computed."""
+
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("gateway", "0002_stage_codec"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="generationstage",
+            name="recipe",
+            field=models.CharField(blank=True, help_text="Engine and arithmetic; empty where unknown.", max_length=64),
+        ),
+    ]
