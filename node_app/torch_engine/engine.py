@@ -6,60 +6,83 @@ that is refused changes nothing; sequences share weights and nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import torch
 
-from meshnet.artifact.gguf import read_header
 from meshnet.errors import WorkerError
-from node_app.torch_engine.decoder import DecoderLayer, KeysAndValues, Rope, Step, rms_norm
-from node_app.torch_engine.gguf_weights import GgufWeights
-from node_app.torch_engine.model_facts import ModelFacts
+from node_app.torch_engine.gguf_range import GgufRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_F32_BYTES: Final = 4
+    from node_app.torch_engine.layer_range import LayerRange, SharedFacts
 
 
 class TorchEngine:
-    """Layers [layer_begin, layer_end) of a model. Owned by one thread.
+    """Layers [layer_begin, layer_end) of a model. Owned by one thread."""
 
-    Attributes:
-        weights_bytes: of the float32 weights in memory.
-        bytes_read: of the file's tensors.
-    """
-
-    def __init__(self, weights: GgufWeights, facts: ModelFacts, layer_begin: int, layer_end: int) -> None:
-        if not 0 <= layer_begin < layer_end <= facts.n_layers:
-            message = f"layers {layer_begin}:{layer_end} of {facts.n_layers}"
-            raise WorkerError("layers_out_of_range", "No such layers", message)
-        self.facts = facts
-        self.layer_begin = layer_begin
-        self.layer_end = layer_end
-        self.vocab_size = weights.shape("token_embd.weight")[0]
-        half = facts.rope_size // 2
-        factors = weights.take("rope_freqs.weight", half) if "rope_freqs.weight" in weights else None
-        self._rope = Rope(facts, factors)
-        self._layers = [DecoderLayer(facts, self._rope, weights, layer) for layer in range(layer_begin, layer_end)]
-        weights.refuse_untaken(layer_begin, layer_end)
-        self._embeddings = self._take_embeddings(weights) if self.owns_input else None
-        self._head = self._take_head(weights) if self.owns_output else None
-        self.bytes_read = weights.bytes_read
-        self.weights_bytes = weights.elements_read * _F32_BYTES
+    def __init__(self, layers: LayerRange) -> None:
+        self.range = layers
 
     @classmethod
     def load(cls, path: Path, layer_begin: int = 0, layer_end: int | None = None) -> TorchEngine:
-        """Load a range from the (first) file of a model; `layer_end` None: to the last layer.
+        """Load a range; `layer_end` None: to the last layer.
+
+        Args:
+            path: the (first) GGUF file of a model, or a folder with config.json and *.safetensors.
+            layer_begin: the first layer.
+            layer_end: one past the last.
 
         Raises:
-            WorkerError: `unsupported_architecture` or `layers_out_of_range`.
-            ArtifactError: the file is wrong.
+            WorkerError: `unsupported_architecture`, `layers_out_of_range` or `missing_extra`.
+            ArtifactError: the model is wrong.
         """
-        header = read_header(path)
-        facts = ModelFacts.of(header)
-        return cls(GgufWeights(header), facts, layer_begin, facts.n_layers if layer_end is None else layer_end)
+        if not path.is_dir():
+            return cls(GgufRange.load(path, layer_begin, layer_end))
+        # An extra of its own: who loads GGUF files needs no transformers.
+        try:
+            from node_app.torch_engine.safetensors_range import SafetensorsRange  # noqa: PLC0415 - see above
+        except ModuleNotFoundError as error:
+            message = f"folders of safetensors need the extra [transformers]: there is no {error.name}"
+            raise WorkerError("missing_extra", "Not installed", message) from error
+        return cls(SafetensorsRange.load(path, layer_begin, layer_end))
+
+    @property
+    def facts(self) -> SharedFacts:
+        """Of the whole model."""
+        return self.range.facts
+
+    @property
+    def vocab_size(self) -> int:
+        """Of the whole model."""
+        return self.range.vocab_size
+
+    @property
+    def layer_begin(self) -> int:
+        """First layer held."""
+        return self.range.layer_begin
+
+    @property
+    def layer_end(self) -> int:
+        """One past the last."""
+        return self.range.layer_end
+
+    @property
+    def weights_bytes(self) -> int:
+        """Of the float32 weights in memory."""
+        return self.range.weights_bytes
+
+    @property
+    def bytes_read(self) -> int:
+        """Of the files' tensors."""
+        return self.range.bytes_read
+
+    @property
+    def cell_bytes(self) -> int:
+        """What a sequence holds for each of its cells."""
+        return self.range.cell_bytes
 
     @property
     def owns_input(self) -> bool:
@@ -71,11 +94,6 @@ class TorchEngine:
         """Whether this is the tail, which gives logits."""
         return self.layer_end == self.facts.n_layers
 
-    @property
-    def cell_bytes(self) -> int:
-        """What a sequence holds for each of its cells."""
-        return 2 * len(self._layers) * self.facts.kv_heads * self.facts.head_size * _F32_BYTES
-
     def open(self, cells: int) -> TorchSequence:
         """Begin a sequence of `cells` rows at most."""
         return TorchSequence(self, cells)
@@ -86,19 +104,12 @@ class TorchEngine:
         Raises:
             WorkerError: `bad_token_id`; `not_ready`: this is not the head.
         """
-        if self._embeddings is None:
+        if not self.owns_input:
             raise WorkerError("not_ready", "Not the head", "this shard takes hidden rows")
         if not all(0 <= token < self.vocab_size for token in token_ids):
             raise WorkerError("bad_token_id", "Bad token id", f"a token id outside the {self.vocab_size} known ones")
-        return self._embeddings[torch.tensor(token_ids, dtype=torch.long)]
-
-    def run_layers(self, hidden: torch.Tensor, begin: int, caches: Sequence[KeysAndValues]) -> torch.Tensor:
-        """Run all layers over [rows, width] at positions from `begin` on."""
-        step = Step.at(self._rope, begin, len(hidden))
         with torch.inference_mode():
-            for layer, cache in zip(self._layers, caches, strict=True):
-                hidden = layer(hidden, step, cache)
-        return hidden
+            return self.range.embed(torch.tensor(token_ids, dtype=torch.long))
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """The tail's logits of [rows, width]: [rows, vocab_size].
@@ -106,26 +117,10 @@ class TorchEngine:
         Raises:
             WorkerError: `not_ready`: this is not the tail.
         """
-        if self._head is None:
+        if not self.owns_output:
             raise WorkerError("not_ready", "Not the tail", "this shard gives hidden rows")
-        norm, matrix = self._head
         with torch.inference_mode():
-            return rms_norm(hidden, norm, self.facts.rms_epsilon) @ matrix.T
-
-    def new_caches(self, cells: int) -> list[KeysAndValues]:
-        """Empty caches, one a layer."""
-        shape = (self.facts.kv_heads, cells, self.facts.head_size)
-        return [KeysAndValues(torch.empty(shape), torch.empty(shape)) for _ in self._layers]
-
-    def _take_embeddings(self, weights: GgufWeights) -> torch.Tensor:
-        return weights.take("token_embd.weight", self.vocab_size, self.facts.width)
-
-    def _take_head(self, weights: GgufWeights) -> tuple[torch.Tensor, torch.Tensor]:
-        norm = weights.take("output_norm.weight", self.facts.width)
-        if "output.weight" in weights:
-            return norm, weights.take("output.weight", self.vocab_size, self.facts.width)
-        tied = self._take_embeddings(weights) if self._embeddings is None else self._embeddings
-        return norm, tied
+            return self.range.logits(hidden)
 
 
 class TorchSequence:
@@ -134,7 +129,7 @@ class TorchSequence:
     def __init__(self, engine: TorchEngine, cells: int) -> None:
         self.engine = engine
         self._cells = cells
-        self._caches = engine.new_caches(cells)
+        self._cache = engine.range.new_cache(cells)
         self._length = 0
 
     @property
@@ -172,6 +167,7 @@ class TorchSequence:
             raise WorkerError("not_finite", "Bad rows", "a row holds a value that is not finite")
         if self._length + len(hidden) > self._cells:
             raise WorkerError("kv_exhausted", "No cells left", f"{self._cells} cells are too few for more rows")
-        out = self.engine.run_layers(hidden, self._length, self._caches)
+        with torch.inference_mode():
+            out = self.engine.range.run(hidden, self._length, self._cache)
         self._length += len(hidden)
         return out

@@ -111,6 +111,16 @@ def bad_metadata(message: str) -> ArtifactError:
     return ArtifactError("bad_metadata", "Unusable model file", message)
 
 
+def refuse_range(layer_begin: int, layer_end: int, n_layers: int) -> None:
+    """Refuse layers that the model does not have.
+
+    Raises:
+        WorkerError: `layers_out_of_range`.
+    """
+    if not 0 <= layer_begin < layer_end <= n_layers:
+        raise WorkerError("layers_out_of_range", "No such layers", f"layers {layer_begin}:{layer_end} of {n_layers}")
+
+
 def _refuse_other_graphs(header: GgufHeader) -> None:
     for name in _FOREIGN_KEYS:
         if header.metadata.get(f"{header.architecture}.{name}"):

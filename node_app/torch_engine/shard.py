@@ -73,14 +73,17 @@ def load_shard(request: worker_pb2.LoadRequest) -> TorchShard:
     """Load what is asked for, with defaults filled in. Takes as long as reading the weights does.
 
     Raises:
-        WorkerError: `unsupported_architecture`, `layers_out_of_range` or `invalid_argument`.
+        WorkerError: `unsupported_architecture`, `layers_out_of_range`, `missing_extra` or `invalid_argument`.
         ArtifactError: the file is wrong.
     """
     # The agent asks for the engine of GGUF files; this program is another one.
-    if request.engine != worker_pb2.ENGINE_KIND_LLAMA or not request.gguf_path:
-        raise WorkerError("unsupported_architecture", "No such engine", "the torch worker takes GGUF files only")
+    if request.engine != worker_pb2.ENGINE_KIND_LLAMA:
+        raise WorkerError("unsupported_architecture", "No such engine", "the torch worker has no fake models")
+    if bool(request.gguf_path) == bool(request.model_folder):
+        raise WorkerError("invalid_argument", "Which model", "a GGUF file or a folder of safetensors is wanted")
     torch.set_num_threads(request.threads or os.cpu_count() or 1)
-    engine = TorchEngine.load(Path(request.gguf_path), request.layers.layer_begin, request.layers.layer_end or None)
+    model = Path(request.gguf_path or request.model_folder)
+    engine = TorchEngine.load(model, request.layers.layer_begin, request.layers.layer_end or None)
     context_length = request.context_length or min(_DEFAULT_CONTEXT_LENGTH, engine.facts.context_length)
     if context_length > engine.facts.context_length:
         message = f"a context longer than the model's {engine.facts.context_length}"
@@ -97,10 +100,10 @@ def load_shard(request: worker_pb2.LoadRequest) -> TorchShard:
     )
 
 
-def exact_class(ubatch: int = 0) -> session_pb2.ExactClass:
+def _exact_class(engine: TorchEngine, ubatch: int) -> session_pb2.ExactClass:
     """What decides the bits of this engine."""
     return session_pb2.ExactClass(
-        pin=f"torch {torch.__version__}",
+        pin=engine.range.libraries,
         backend="torch",
         kv_type_k="f32",
         kv_type_v="f32",
@@ -124,7 +127,7 @@ def _contract(
         vocab_size=engine.vocab_size,
         context_length=context_length,
         recipe=_RECIPE,
-        exact_class=exact_class(ubatch),
+        exact_class=_exact_class(engine, ubatch),
         codecs=[] if is_whole else spoken_codecs(width),
     )
     cells = -(-context_length // _CELL_BLOCK) * _CELL_BLOCK

@@ -1,5 +1,7 @@
 """`make oracle`: what llama.cpp computes at every seam, against PyTorch in float32 from the same file.
 
+And what PyTorch computes from a folder of safetensors with the same weights, against what it computes from the file.
+
 Progress and a table by layer go to standard error; the last line of standard output is one JSON object. Exit status 1
 when a seam is beyond its tolerance, when nothing was compared, or when a control is not seen. See docs/parity.md.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -17,10 +20,11 @@ from pathlib import Path
 
 import torch
 
-from tests.oracle.comparison import compare, quantisation_of
+from tests.oracle.comparison import compare, compare_folder, quantisation_of
 from tests.oracle.full_precision import write_full_precision
 from tests.oracle.record import OracleRecord
-from tests.oracle.tolerances import TOLERANCES
+from tests.oracle.tolerances import SAFETENSORS, TOLERANCES
+from tests.simulators.safetensors_folder import write_safetensors_folder
 from tests.simulators.tiny_models import TINY_MODELS, tiny_model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,8 +32,8 @@ WORKER = ROOT / "build/native/cpu/bin/meshnet-worker"
 ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 
-def _models(folder: Path, *, tiny_alone: bool) -> Iterator[tuple[str, Path]]:
-    """Each model as it is and in full precision, made as it is asked for."""
+def _models(folder: Path, *, tiny_alone: bool) -> Iterator[tuple[str, Path, Path | None]]:
+    """Each model as it is, in full precision, and with a folder of its weights; made as they are asked for."""
     paths = {
         f"tiny {one.architecture}": tiny_model(one, folder) for one in TINY_MODELS if one.architecture in ARCHITECTURES
     }
@@ -38,10 +42,13 @@ def _models(folder: Path, *, tiny_alone: bool) -> Iterator[tuple[str, Path]]:
 
         paths["SmolLM2-135M"] = demo_model.DemoModel.from_manifest().path(ROOT / "build")
     for name, path in paths.items():
-        yield f"{name} {quantisation_of(path)}", path
+        yield f"{name} {quantisation_of(path)}", path, None
         full = write_full_precision(path, folder / "full.gguf")
-        yield f"{name} f32", full
+        yield f"{name} f32", full, None
         full.unlink()
+        safetensors = write_safetensors_folder(path, folder / "safetensors")
+        yield f"{name} safetensors", path, safetensors
+        shutil.rmtree(safetensors)
 
 
 def _table(record: OracleRecord) -> Iterator[str]:
@@ -59,8 +66,12 @@ def main() -> int:
     started = time.monotonic()
     records: dict[str, OracleRecord] = {}
     with tempfile.TemporaryDirectory(prefix="meshnet-oracle-") as folder:
-        for name, path in _models(Path(folder), tiny_alone=arguments.tiny):
-            record = asyncio.run(compare(WORKER, path, TOLERANCES[quantisation_of(path)], Path(folder)))
+        for name, path, safetensors in _models(Path(folder), tiny_alone=arguments.tiny):
+            record = (
+                asyncio.run(compare(WORKER, path, TOLERANCES[quantisation_of(path)], Path(folder)))
+                if safetensors is None
+                else compare_folder(path, safetensors, SAFETENSORS)
+            )
             records[name] = record
             print(f"oracle {time.monotonic() - started:6.1f} s: {name}: {record.as_json()}", file=sys.stderr)
             print("\n".join(_table(record)), file=sys.stderr, flush=True)

@@ -16,18 +16,34 @@ from numpy.typing import NDArray
 
 from meshnet.artifact.gguf import read_header
 from node_app.torch_engine.engine import TorchEngine
+from node_app.torch_engine.gguf_range import GgufRange
 from node_app.torch_engine.gguf_weights import GgufWeights
 from node_app.torch_engine.model_facts import ModelFacts
+from node_app.torch_engine.safetensors_range import SafetensorsRange, read_config
+from node_app.torch_engine.safetensors_weights import SafetensorsWeights
 
 Rows = NDArray[np.float32]
 
 
 def load_layers(model: Path, *, rope_base_factor: float = 1.0) -> list[TorchEngine]:
-    """One shard a layer. `rope_base_factor` other than one makes a wrong model of it, for a control."""
+    """One shard a layer, of a GGUF file or a folder of safetensors.
+
+    `rope_base_factor` other than one makes a wrong model of it, for a control.
+    """
+    if model.is_dir():
+        return _load_folder(model, rope_base_factor)
     header = read_header(model)
     facts = ModelFacts.of(header)
     facts = replace(facts, rope_base=facts.rope_base * rope_base_factor)
-    return [TorchEngine(GgufWeights(header), facts, layer, layer + 1) for layer in range(facts.n_layers)]
+    layers = range(facts.n_layers)
+    return [TorchEngine(GgufRange(GgufWeights(header), facts, layer, layer + 1)) for layer in layers]
+
+
+def _load_folder(folder: Path, rope_base_factor: float) -> list[TorchEngine]:
+    config = read_config(folder)
+    config.rope_parameters["rope_theta"] *= rope_base_factor
+    weights, layers = SafetensorsWeights(folder), range(config.num_hidden_layers)
+    return [TorchEngine(SafetensorsRange(weights, config, layer, layer + 1)) for layer in layers]
 
 
 def in_a_chain(layers: Sequence[TorchEngine], prompt: Sequence[int], *, skipped: int | None = None) -> list[Rows]:

@@ -64,6 +64,25 @@ async def test_a_route_says_what_one_engine_says(model: Path, tmp_path: Path, bo
     assert frames == expected
 
 
+async def test_a_route_from_a_folder_of_safetensors_says_the_same(model: Path, tmp_path: Path) -> None:
+    from tests.simulators.safetensors_folder import write_safetensors_folder
+
+    folder = write_safetensors_folder(model, tmp_path / "folder")
+    requests = load_requests(model, (0, 2, 4))
+    for request in requests:
+        request.gguf_path, request.model_folder = "", str(folder)
+    async with worker_routes(tmp_path, [torch_worker(tmp_path)] * 2, requests) as route:
+        answer = await (await open_all(route, TERMS)).generate()
+        steps = [(await worker.status()).rows for worker in route.workers]
+        pins = {contract.exact_class.pin for contract in route.contracts}
+    assert answer.token_ids == greedy(model)
+    assert steps == [len(PROMPT) + TOKENS - 1] * 2
+    assert all("transformers" in pin for pin in pins)
+    decoded = [message.frame for message in route.frames if message.frame.position >= len(PROMPT)]
+    frames = Counter((frame.rows, sum(len(tensor.data) for tensor in frame.tensors)) for frame in decoded)
+    assert frames == {(1, ROW_BYTES): TOKENS - 1, (1, 0): TOKENS - 1}
+
+
 async def test_decode_frames_do_not_grow_with_the_position(model: Path, tmp_path: Path) -> None:
     requests = load_requests(model, (0, 2, 4))
     for request in requests:
@@ -124,6 +143,9 @@ async def test_both_engines_report_one_digest_for_one_file(
         ({"gguf_path": "/nonexistent.gguf"}, "unreadable"),
         ({"context_length": 5000}, "invalid_argument"),
         ({"engine": worker_pb2.ENGINE_KIND_FAKE}, "unsupported_architecture"),
+        ({"gguf_path": ""}, "invalid_argument"),
+        ({"model_folder": "/nonexistent"}, "invalid_argument"),
+        ({"gguf_path": "", "model_folder": "/"}, "bad_metadata"),
     ],
 )
 async def test_what_cannot_be_loaded_is_refused_with_its_code(

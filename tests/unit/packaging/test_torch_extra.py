@@ -1,4 +1,4 @@
-"""Where PyTorch comes from: a build for CPUs, from wherever pip looks first, then from PyTorch's own index."""
+"""Where PyTorch comes from: a build for CPUs, from wherever pip looks first, then from its own index; then the rest."""
 
 from __future__ import annotations
 
@@ -37,25 +37,26 @@ def pip(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Runs]:
 
 
 def test_pips_own_indexes_are_enough_where_they_have_it(pip: Callable[..., Runs]) -> None:
-    commands = pip(0)
+    commands = pip(0, 0)
     assert torch_extra.provide()
-    (command,) = commands
-    assert f"torch=={torch_extra.VERSION}+cpu" in command
-    assert torch_extra.CPU_INDEX not in command
+    torch, libraries = commands
+    assert f"torch=={torch_extra.VERSION}+cpu" in torch
+    assert torch_extra.CPU_INDEX not in torch
+    assert libraries[-2:] == ["safetensors", "transformers"]
 
 
 @pytest.mark.parametrize("status", [1, None])
 def test_pytorchs_index_is_asked_where_they_do_not(pip: Callable[..., Runs], status: int | None) -> None:
-    commands = pip(status, 0)
+    commands = pip(status, 0, 0)
     assert torch_extra.provide()
-    assert [torch_extra.CPU_INDEX in command for command in commands] == [False, True]
+    assert [torch_extra.CPU_INDEX in command for command in commands] == [False, True, False]
 
 
-@pytest.mark.parametrize("status", [1, None])
+@pytest.mark.parametrize("statuses", [(1, 1), (None, None), (0, 1), (1, 0, None)])
 def test_a_machine_that_cannot_have_it_says_so(
-    pip: Callable[..., Runs], capsys: pytest.CaptureFixture[str], status: int | None
+    pip: Callable[..., Runs], capsys: pytest.CaptureFixture[str], statuses: tuple[int | None, ...]
 ) -> None:
-    pip(status, status)
+    pip(*statuses)
     assert torch_extra.main() == 1
     assert torch_extra.VERSION in capsys.readouterr().err
 

@@ -1,0 +1,221 @@
+"""A layer range from a folder of safetensors, in transformers' own modules (extra [transformers]).
+
+Invariants: the modules are transformers' for a model of as many layers as the range has; only their tensors are read;
+what the range's layers hold and no module takes is an error; no code of the folder's is run.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+import torch
+
+# Local folders alone: without this the library asks its hub whether there is something newer.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import transformers
+from transformers import AutoConfig, AutoModel
+from transformers.cache_utils import Cache as LayerCaches
+from transformers.cache_utils import DynamicLayer
+
+from meshnet.artifact.gguf import printable
+from meshnet.errors import ArtifactError
+from node_app.torch_engine.model_facts import GRAPHS, refuse_range, unsupported
+from node_app.torch_engine.safetensors_weights import SafetensorsWeights, bad_tensor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+    from node_app.torch_engine.layer_range import Cache
+
+_F32_BYTES: Final = 4
+_EMBEDDINGS, _NORM, _HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
+_OF_THE_MODEL: Final = {_EMBEDDINGS, _NORM, _HEAD}
+_LAYER: Final = re.compile(r"model\.layers\.([0-9]{1,9})\.")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFacts:
+    """What config.json says of the whole model. See `SharedFacts`."""
+
+    architecture: str
+    n_layers: int
+    width: int
+    context_length: int
+
+
+class SafetensorsRange:
+    """See `LayerRange`."""
+
+    def __init__(self, weights: SafetensorsWeights, config: PreTrainedConfig, layer_begin: int, layer_end: int) -> None:
+        refuse_range(layer_begin, layer_end, config.num_hidden_layers)
+        self.facts = FolderFacts(
+            architecture=config.model_type,
+            n_layers=config.num_hidden_layers,
+            width=config.hidden_size,
+            context_length=config.max_position_embeddings,
+        )
+        self.layer_begin = layer_begin
+        self.layer_end = layer_end
+        self.libraries = f"torch {torch.__version__} transformers {transformers.__version__}"
+        self.vocab_size = config.vocab_size
+        _refuse_foreign(weights, self.facts.n_layers)
+        self._model = _empty_model(config, layer_begin, layer_end)
+        self._model.layers.load_state_dict(self._take_layers(weights), strict=True, assign=True)
+        embeddings = (self.vocab_size, self.facts.width)
+        self._embeddings = weights.take(_EMBEDDINGS, embeddings) if layer_begin == 0 else None
+        self._head: torch.Tensor | None = None
+        self._norm = self._model.norm
+        # The norm is the output head's part: what a range gives is what its last layer gives.
+        self._model.norm = torch.nn.Identity()
+        if layer_end == self.facts.n_layers:
+            norm = {"weight": weights.take(_NORM, tuple(self._norm.weight.shape))}
+            self._norm.load_state_dict(norm, strict=True, assign=True)
+            self._head = self._take_head(weights, config, embeddings)
+        self.bytes_read = weights.bytes_read
+        self.weights_bytes = weights.elements_read * _F32_BYTES
+        head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.cell_bytes = 2 * (layer_end - layer_begin) * config.num_key_value_heads * head_size * _F32_BYTES
+
+    @classmethod
+    def load(cls, folder: Path, layer_begin: int, layer_end: int | None) -> SafetensorsRange:
+        """Load a range; `layer_end` None: to the last layer.
+
+        Raises:
+            WorkerError: `unsupported_architecture` or `layers_out_of_range`.
+            ArtifactError: the folder is wrong.
+        """
+        config = read_config(folder)
+        end = config.num_hidden_layers if layer_end is None else layer_end
+        return cls(SafetensorsWeights(folder), config, layer_begin, end)
+
+    def new_cache(self, cells: int) -> LayerCaches:
+        """See `LayerRange`."""
+        return LayerCaches(layers=[_LayerCells(cells) for _ in range(self.layer_begin, self.layer_end)])
+
+    def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
+        """See `LayerRange`."""
+        if self._embeddings is None:
+            raise ValueError("this range takes hidden rows")
+        return self._embeddings[token_ids]
+
+    def run(self, hidden: torch.Tensor, begin: int, cache: Cache) -> torch.Tensor:
+        """See `LayerRange`."""
+        caches = cast("LayerCaches", cache)
+        for layer in caches.layers:
+            layer.crop(begin - layer.get_seq_length())
+        positions = torch.arange(begin, begin + len(hidden)).unsqueeze(0)
+        out = self._model(inputs_embeds=hidden.unsqueeze(0), position_ids=positions, cache=caches, use_cache=True)
+        rows: torch.Tensor = out.last_hidden_state[0]
+        return rows
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """See `LayerRange`."""
+        if self._head is None:
+            raise ValueError("this range gives hidden rows")
+        logits: torch.Tensor = self._norm(hidden) @ self._head.T
+        return logits
+
+    def _take_layers(self, weights: SafetensorsWeights) -> dict[str, torch.Tensor]:
+        """The range's tensors under the names of a model that begins with its first layer."""
+        expected = {name: tuple(tensor.shape) for name, tensor in self._model.layers.state_dict().items()}
+        taken = {}
+        for layer in range(self.layer_begin, self.layer_end):
+            prefix = f"model.layers.{layer}."
+            for name in weights.names(prefix):
+                own_name = f"{layer - self.layer_begin}.{name.removeprefix(prefix)}"
+                # Old writers stored what follows from the configuration.
+                if name.endswith("rotary_emb.inv_freq"):
+                    continue
+                if own_name not in expected:
+                    raise unsupported(f"a model with the tensor {printable(name)}")
+                taken[own_name] = weights.take(name, expected[own_name])
+        missing = expected.keys() - taken.keys()
+        if missing:
+            layer, _, name = min(missing).partition(".")
+            raise bad_tensor(f"there is no tensor model.layers.{self.layer_begin + int(layer)}.{name}")
+        return taken
+
+    def _take_head(self, weights: SafetensorsWeights, config: PreTrainedConfig, shape: tuple[int, int]) -> torch.Tensor:
+        if not config.tie_word_embeddings:
+            return weights.take(_HEAD, shape)
+        return weights.take(_EMBEDDINGS, shape) if self._embeddings is None else self._embeddings
+
+
+class _LayerCells(DynamicLayer):  # type: ignore[misc]  # transformers is not followed
+    """One layer's keys and values in cells that are there from the beginning: a new row copies no old one."""
+
+    def __init__(self, cells: int) -> None:
+        super().__init__()
+        self._cells = cells
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Called by the first rows, whose shapes [1, heads, rows, head_size] all others have."""
+        batch, heads, _, size = key_states.shape
+        self._keys = key_states.new_empty(batch, heads, self._cells, size)
+        self._values = value_states.new_empty(batch, heads, self._cells, size)
+        self.keys, self.values = self._keys[..., :0, :], self._values[..., :0, :]
+        self.device, self.dtype = key_states.device, key_states.dtype
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_args: object, **_options: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keep new rows behind those that are held; all of them."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        begin = self.keys.shape[-2]
+        end = begin + key_states.shape[-2]
+        self._keys[..., begin:end, :] = key_states
+        self._values[..., begin:end, :] = value_states
+        self.keys, self.values = self._keys[..., :end, :], self._values[..., :end, :]
+        return self.keys, self.values
+
+
+def read_config(folder: Path) -> PreTrainedConfig:
+    """Transformers' configuration of the whole model.
+
+    Raises:
+        WorkerError: `unsupported_architecture`.
+        ArtifactError: `bad_metadata`.
+    """
+    try:
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    # What a file that somebody wrote makes of the library's own checks is not a short list.
+    except Exception as error:
+        message = f"config.json cannot be used: {type(error).__name__}"
+        raise ArtifactError("bad_metadata", "Unusable model folder", message) from error
+    if config.model_type not in GRAPHS:
+        raise unsupported(f"the torch engine has no graph of {printable(config.model_type)}")
+    if getattr(config, "quantization_config", None) is not None:
+        raise unsupported("weights that are quantised")
+    if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []):
+        raise unsupported(f"{config.model_type} with another attention than over all positions")
+    return config
+
+
+def _refuse_foreign(weights: SafetensorsWeights, n_layers: int) -> None:
+    """Refuse tensors that no layer of the model holds and no graph here uses."""
+    for name in weights.names(""):
+        of_layer = _LAYER.match(name)
+        if not (int(of_layer[1]) < n_layers if of_layer else name in _OF_THE_MODEL):
+            raise unsupported(f"a model with the tensor {printable(name)}")
+
+
+def _empty_model(config: PreTrainedConfig, layer_begin: int, layer_end: int) -> PreTrainedModel:
+    """Transformers' model of the range's layers, without weights; what follows from the configuration is there."""
+    own = copy.deepcopy(config)
+    own.num_hidden_layers = layer_end - layer_begin
+    if getattr(config, "layer_types", None):
+        own.layer_types = config.layer_types[layer_begin:layer_end]
+    with torch.device("meta"):
+        model = AutoModel.from_config(own, attn_implementation="sdpa", dtype=torch.float32).eval()
+    model.embed_tokens = None
+    model.rotary_emb = type(model.rotary_emb)(config=own)
+    return model.requires_grad_(requires_grad=False)

@@ -1,0 +1,267 @@
+"""Folders of safetensors: the same rows as from the GGUF file with the same weights, cuts, caches and refusals."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meshnet.errors import ArtifactError, MeshnetError, WorkerError
+from tests.simulators.tiny_models import TINY_MODELS, tiny_model
+
+torch = pytest.importorskip("torch", reason="no PyTorch: run packaging/torch_extra.py")
+pytest.importorskip("transformers", reason="no transformers: run packaging/torch_extra.py")
+
+from safetensors.torch import load_file, save_file  # noqa: E402 - torch comes first
+
+from node_app.torch_engine.engine import TorchEngine  # noqa: E402
+from tests.simulators.safetensors_folder import write_safetensors_folder  # noqa: E402
+
+LAYERS = 4
+TOKENS = [3, 141, 59, 26, 53, 58, 97, 93, 23, 84, 62]
+BY_NAME = {model.architecture: model for model in TINY_MODELS}
+# So that layers lie in files of their own, and some in two.
+FILE_BYTES = 50_000
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen2", "qwen3"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(BY_NAME[request.param], tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def folder(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = write_safetensors_folder(model, tmp_path_factory.mktemp("folder"), file_bytes=FILE_BYTES)
+    assert len(list(made.glob("*.safetensors"))) > LAYERS
+    return made
+
+
+@pytest.fixture
+def llama(tmp_path: Path) -> Path:
+    """A folder that a test may change."""
+    return write_safetensors_folder(tiny_model(BY_NAME["llama"], tmp_path), tmp_path / "folder")
+
+
+def logits_of(path: Path) -> torch.Tensor:
+    engine = TorchEngine.load(path)
+    return engine.logits(engine.open(len(TOKENS)).step_tokens(TOKENS))
+
+
+def close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    return found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_folder_computes_what_the_gguf_file_of_its_weights_does(model: Path, folder: Path) -> None:
+    assert close(logits_of(folder), logits_of(model))
+
+
+def test_another_rope_base_is_another_model(model: Path, folder: Path, tmp_path: Path) -> None:
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    change(tmp_path, lambda config: config["rope_parameters"].update(rope_theta=1.0))
+    assert not close(logits_of(tmp_path), logits_of(model))
+
+
+@pytest.mark.parametrize("cuts", [(1,), (2,), (3,), (1, 3), (1, 2, 3)])
+def test_a_chain_of_ranges_computes_what_the_whole_does(model: Path, folder: Path, cuts: tuple[int, ...]) -> None:
+    bounds = (0, *cuts, LAYERS)
+    # Every second range is of the other kind of file: the seam between them is the same.
+    sources = [folder if number % 2 == 0 else model for number in range(len(bounds) - 1)]
+    shards = [
+        TorchEngine.load(source, begin, end) for source, (begin, end) in zip(sources, pairwise(bounds), strict=True)
+    ]
+    rows = shards[0].open(len(TOKENS)).step_tokens(TOKENS)
+    for shard in shards[1:]:
+        rows = shard.open(len(TOKENS)).step_rows(rows)
+    assert close(shards[-1].logits(rows), logits_of(folder))
+
+
+def test_one_row_after_a_prefill_computes_what_the_whole_prompt_does(folder: Path) -> None:
+    engine = TorchEngine.load(folder)
+    sequence = engine.open(len(TOKENS))
+    # A second chunk sees the first one's rows and its own; then one row a step.
+    parts = [TOKENS[:4], TOKENS[4:7], *([token] for token in TOKENS[7:])]
+    rows = [sequence.step_tokens(part) for part in parts]
+    assert [len(row) for row in rows] == [4, 3, 1, 1, 1, 1]
+    assert close(engine.logits(torch.cat(rows)), logits_of(folder))
+
+
+def test_truncated_rows_leave_nothing(folder: Path) -> None:
+    engine = TorchEngine.load(folder)
+    sequence = engine.open(len(TOKENS) + 4)
+    sequence.step_tokens([*TOKENS[:3], 7, 7, 7])
+    sequence.truncate(3)
+    rows = sequence.step_tokens(TOKENS[3:])
+    assert sequence.length == len(TOKENS)
+    assert close(engine.logits(rows), logits_of(folder)[3:])
+    sequence.truncate(0)
+    assert close(engine.logits(sequence.step_tokens(TOKENS)), logits_of(folder))
+
+
+def test_sequences_share_nothing_and_another_history_gives_other_rows(folder: Path) -> None:
+    engine = TorchEngine.load(folder)
+    first, second = engine.open(len(TOKENS)), engine.open(len(TOKENS))
+    first.step_tokens(TOKENS[:4])
+    second.step_tokens([9, 9, 9, 9])
+    mine, other = first.step_tokens(TOKENS[4:]), second.step_tokens(TOKENS[4:])
+    assert close(engine.logits(mine), logits_of(folder)[4:])
+    assert not close(engine.logits(other), engine.logits(mine))
+
+
+def test_a_refused_step_changes_nothing(folder: Path) -> None:
+    sequence = TorchEngine.load(folder, 2).open(4)
+    for code, rows in (("wrong_shape", torch.zeros(1, 3)), ("kv_exhausted", torch.ones(5, 64))):
+        with pytest.raises(WorkerError) as refused:
+            sequence.step_rows(rows)
+        assert (refused.value.code, sequence.length) == (code, 0)
+    with pytest.raises(WorkerError) as refused:
+        TorchEngine.load(folder, 0, 1).open(8).step_tokens([160])
+    assert refused.value.code == "bad_token_id"
+
+
+def test_only_owned_tensors_are_read(folder: Path) -> None:
+    sizes = {name: tensor.nbytes for file in folder.glob("*.safetensors") for name, tensor in load_file(file).items()}
+
+    def size_of(layers: set[int], *names: str) -> int:
+        prefixes = tuple(f"model.layers.{layer}." for layer in layers)
+        return sum(size for name, size in sizes.items() if name in names or (prefixes and name.startswith(prefixes)))
+
+    head = "model.embed_tokens.weight"
+    tail = ("model.norm.weight", "lm_head.weight" if "lm_head.weight" in sizes else head)
+    assert TorchEngine.load(folder, 1, 3).bytes_read == size_of({1, 2})
+    assert TorchEngine.load(folder, 0, 1).bytes_read == size_of({0}, head)
+    assert TorchEngine.load(folder, 3).bytes_read == size_of({3}, *tail)
+    assert TorchEngine.load(folder).bytes_read == TorchEngine.load(folder).weights_bytes == sum(sizes.values())
+
+
+def test_half_precision_is_read_as_what_it_says(model: Path, folder: Path, tmp_path: Path) -> None:
+    halved = write_safetensors_folder(model, tmp_path / "half", dtype=torch.bfloat16)
+    rounded = tmp_path / "rounded"
+    rounded.mkdir()
+    (rounded / "config.json").write_bytes((halved / "config.json").read_bytes())
+    for file in halved.glob("*.safetensors"):
+        save_file({name: tensor.float() for name, tensor in load_file(file).items()}, rounded / file.name)
+    assert TorchEngine.load(halved).bytes_read * 2 == TorchEngine.load(rounded).bytes_read
+    assert close(logits_of(halved), logits_of(rounded))
+    assert not close(logits_of(halved), logits_of(folder))
+
+
+# --- what is refused ---
+
+
+def change(folder: Path, of: Callable[[dict[str, Any]], object]) -> None:
+    """Change a folder's configuration."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    of(config)
+    path.write_text(json.dumps(config))
+
+
+def retensor(folder: Path, of: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    """Change a folder's only file of tensors."""
+    (path,) = folder.glob("*.safetensors")
+    tensors = load_file(path)
+    of(tensors)
+    save_file(tensors, path)
+
+
+K = "model.layers.1.self_attn.k_proj.weight"
+CONFIGURATIONS: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
+    ("unsupported_architecture", lambda config: config.update(model_type="mistral")),
+    ("unsupported_architecture", lambda config: config.update(quantization_config={"quant_method": "fp8"})),
+    (
+        "unsupported_architecture",
+        lambda config: config.update(
+            model_type="qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1
+        ),
+    ),
+    ("bad_metadata", lambda config: config.update(model_type="nothing_known", auto_map={"AutoConfig": "evil.Config"})),
+    ("bad_metadata", lambda config: config.update(num_attention_heads="four")),
+    ("bad_tensor", lambda config: config.update(num_key_value_heads=1)),
+    ("bad_tensor", lambda config: config.update(vocab_size=161)),
+    ("bad_tensor", lambda config: config.update(num_hidden_layers=5)),
+    ("unsupported_architecture", lambda config: config.update(num_hidden_layers=3)),
+]
+
+
+@pytest.mark.parametrize(("code", "of"), CONFIGURATIONS, ids=[f"{n}-{one[0]}" for n, one in enumerate(CONFIGURATIONS)])
+def test_configurations_of_other_models_are_refused(
+    llama: Path, code: str, of: Callable[[dict[str, Any]], object]
+) -> None:
+    assert TorchEngine.load(llama).bytes_read  # the control
+    (llama / "evil.py").write_text("raise SystemExit('code of the folder was run')")
+    change(llama, of)
+    with pytest.raises(MeshnetError) as refused:
+        TorchEngine.load(llama)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("code", "named", "of"),
+    [
+        ("bad_tensor", K, lambda tensors: tensors.pop(K)),
+        ("bad_tensor", K, lambda tensors: tensors.update({K: torch.zeros(3, 3)})),
+        ("unsupported_tensor_type", K, lambda tensors: tensors.update({K: tensors[K].to(torch.int8)})),
+        (
+            "unsupported_architecture",
+            "k_norm",
+            lambda tensors: tensors.update({K.replace("proj", "norm"): torch.zeros(3)}),
+        ),
+        ("unsupported_architecture", "lm_head", lambda tensors: tensors.update({"lm_head.bias": torch.zeros(160)})),
+    ],
+)
+def test_tensors_that_are_not_the_graphs_are_refused_by_name(
+    llama: Path, code: str, named: str, of: Callable[[dict[str, torch.Tensor]], object]
+) -> None:
+    retensor(llama, of)
+    with pytest.raises(MeshnetError, match=named) as refused:
+        TorchEngine.load(llama)
+    assert refused.value.code == code
+
+
+def test_a_tensor_in_two_files_is_refused(llama: Path) -> None:
+    (path,) = llama.glob("*.safetensors")
+    (llama / "again.safetensors").write_bytes(path.read_bytes())
+    with pytest.raises(ArtifactError, match="in two files"):
+        TorchEngine.load(llama)
+
+
+def test_folders_that_hold_no_model_are_refused(llama: Path, tmp_path: Path) -> None:
+    (path,) = llama.glob("*.safetensors")
+    whole, config = path.read_bytes(), (llama / "config.json").read_bytes()
+    codes = []
+    for data, words in ((whole[:-64], config), (b"", config), (b"\xff" * 64, config), (None, config), (whole, b"{")):
+        path.unlink(missing_ok=True)
+        if data is not None:
+            path.write_bytes(data)
+        (llama / "config.json").write_bytes(words)
+        with pytest.raises(ArtifactError) as refused:
+            TorchEngine.load(llama)
+        codes.append(refused.value.code)
+    assert codes == [*["unreadable"] * 4, "bad_metadata"]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(ArtifactError):
+        TorchEngine.load(empty)
+
+
+@pytest.mark.parametrize("layers", [(0, 5), (2, 2), (3, 1), (-1, 2)])
+def test_layers_that_are_not_there_are_refused(llama: Path, layers: tuple[int, int]) -> None:
+    with pytest.raises(WorkerError) as refused:
+        TorchEngine.load(llama, *layers)
+    assert refused.value.code == "layers_out_of_range"
+
+
+def test_without_the_extra_folders_are_refused_and_files_are_not(
+    model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "node_app.torch_engine.safetensors_range", None)
+    assert TorchEngine.load(model).bytes_read
+    with pytest.raises(WorkerError, match=r"\[transformers\]") as refused:
+        TorchEngine.load(folder)
+    assert refused.value.code == "missing_extra"
