@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs tiny-models asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs bench-baseline tiny-models asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -53,6 +53,10 @@ bench-prefill: native ## measure a long prompt through up to 8 timed stages agai
 bench-codecs: native model ## measure what packing rows between stages costs; one JSON line at the end, status 1 where a bar is missed
 	@$(VENV) native/tools/build.py $(PRESET) --target pack_rows
 	@LLAMA_CPP_LIB_PATH=$(CURDIR)/build/native/cpu/bin PYTHONPATH=packaging/demo $(VENV) -m tests.bench.codecs $(ARGS)
+
+bench-baseline: native model ## compare PyTorch over safetensors with llama.cpp over GGUF: rates, first token, memory, logits; one JSON line at the end, status 3 where it is too noisy
+	@$(VENV) packaging/torch_extra.py
+	@LLAMA_CPP_LIB_PATH=$(CURDIR)/build/native/cpu/bin PYTHONPATH=packaging/demo $(VENV) -m tests.bench.baseline $(ARGS)
 
 asan: bootstrap ## build our own sources with sanitizers and run their native tests
 	@$(VENV) native/tools/build.py cpu-asan
