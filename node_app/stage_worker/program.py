@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from meshnet.v1 import frame_pb2, worker_pb2
     from node_app.stage_worker.machine import StageMachine
+
+    # Called with the fraction that is loaded, from any thread.
+    Progress = Callable[[float], None]
 
 
 class WorkerProgram(Protocol):
@@ -16,8 +21,12 @@ class WorkerProgram(Protocol):
     def version_json(self) -> str:
         """What `Describe` says of it."""
 
-    async def load(self, request: worker_pb2.LoadRequest) -> StageMachine:
-        """Load a shard.
+    @property
+    def devices_json(self) -> str:
+        """What `Describe` says that it computes with."""
+
+    async def load(self, request: worker_pb2.LoadRequest, progress: Progress) -> StageMachine:
+        """Load a shard and tell `progress` how far it is, which may raise to end the load.
 
         Raises:
             MeshnetError: it cannot be loaded.

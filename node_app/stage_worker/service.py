@@ -22,6 +22,7 @@ from meshnet.frame import MessageError
 from meshnet.ids import SessionKey
 from meshnet.v1 import worker_pb2, worker_pb2_grpc
 from node_app.stage_worker.bridging import Bridging
+from node_app.stage_worker.load_news import LoadNews
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -43,14 +44,24 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         self._bridging = Bridging(state)
 
     async def Describe(self, request: worker_pb2.DescribeRequest, context: Context) -> worker_pb2.DescribeReply:
-        return worker_pb2.DescribeReply(version_json=self._program.version_json, devices_json='{"devices": []}')
+        return worker_pb2.DescribeReply(
+            version_json=self._program.version_json, devices_json=self._program.devices_json
+        )
 
     async def Load(self, request: worker_pb2.LoadRequest, context: Context) -> AsyncIterator[worker_pb2.LoadProgress]:
-        yield worker_pb2.LoadProgress(state=worker_pb2.LoadProgress.STATE_LOADING)
+        loading = worker_pb2.LoadProgress.STATE_LOADING
+        yield worker_pb2.LoadProgress(state=loading)
+        news = LoadNews()
+        load = asyncio.ensure_future(self._program.load(request, news.tell))
         try:
-            machine = await self._program.load(request)
+            async for fraction in news.until(load):
+                yield worker_pb2.LoadProgress(state=loading, fraction=fraction)
+            machine = await load
         except MeshnetError as error:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        finally:
+            news.give_up()
+            load.cancel()
         self._state.machine = machine
         self._state.stir()
         yield worker_pb2.LoadProgress(

@@ -1,12 +1,13 @@
 """A worker in Python as a process: its command line, its server, and its end with its parent.
 
 The command line and the ready line are the native worker's: `--socket PATH --parent-pid PID [--link-listen ADDRESS]
-[--local-links DIR] [--allow-probe]`, one line of JSON on stdout, logs on stderr. It has no link to peers: routes of
-several stages go through the bridge. It captures nothing.
+[--local-links DIR] [--allow-probe]`, one line of JSON on stdout, logs on stderr; `--version` and `--list-devices` print
+a report and end. It has no link to peers: routes of several stages go through the bridge. It captures nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import json
@@ -22,13 +23,37 @@ import grpc.aio
 from meshnet.v1 import worker_pb2_grpc
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from node_app.stage_worker.service import WorkerService
 
 MESSAGE_MAX_BYTES: Final = 64 * 1024 * 1024
 _PARENT_WATCH_INTERVAL_S: Final = 0.2
+
+
+class ReportAction(argparse.Action):
+    """Prints a report and ends, whatever else is given. `report` is only called then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, *, report: Callable[[], str], help: str) -> None:  # noqa: A002 - argparse's name
+        super().__init__(option_strings, dest, nargs=0, help=help)
+        self._report = report
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: object, values: object, option_string: str | None = None
+    ) -> None:
+        """See `argparse.Action`."""
+        sys.stdout.write(self._report() + "\n")
+        parser.exit()
+
+
+def add_report_arguments(
+    parser: argparse.ArgumentParser, version: Callable[[], str], devices: Callable[[], str]
+) -> None:
+    """The options by which people and `meshnet doctor` ask what a worker is."""
+    parser.add_argument("--version", action=ReportAction, report=version, help="say what it is, and end")
+    parser.add_argument(
+        "--list-devices", action=ReportAction, report=devices, help="say what it computes with, and end"
+    )
 
 
 def add_worker_arguments(parser: argparse.ArgumentParser) -> None:

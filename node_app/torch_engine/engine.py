@@ -12,11 +12,13 @@ import torch
 
 from meshnet.errors import WorkerError
 from node_app.torch_engine.gguf_range import GgufRange
+from node_app.torch_engine.layer_range import ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from node_app.stage_worker.program import Progress
     from node_app.torch_engine.layer_range import LayerRange, SharedFacts
 
 
@@ -27,27 +29,34 @@ class TorchEngine:
         self.range = layers
 
     @classmethod
-    def load(cls, path: Path, layer_begin: int = 0, layer_end: int | None = None) -> TorchEngine:
+    def load(
+        cls,
+        path: Path,
+        layer_begin: int = 0,
+        layer_end: int | None = None,
+        progress: Progress = ignore_progress,
+    ) -> TorchEngine:
         """Load a range; `layer_end` None: to the last layer.
 
         Args:
             path: the (first) GGUF file of a model, or a folder with config.json and *.safetensors.
             layer_begin: the first layer.
             layer_end: one past the last.
+            progress: told the fraction of the layers that is loaded, after each; may raise to end the load.
 
         Raises:
             WorkerError: `unsupported_architecture`, `layers_out_of_range` or `missing_extra`.
             ArtifactError: the model is wrong.
         """
         if not path.is_dir():
-            return cls(GgufRange.load(path, layer_begin, layer_end))
+            return cls(GgufRange.load(path, layer_begin, layer_end, progress))
         # An extra of its own: who loads GGUF files needs no transformers.
         try:
             from node_app.torch_engine.safetensors_range import SafetensorsRange  # noqa: PLC0415 - see above
         except ModuleNotFoundError as error:
             message = f"folders of safetensors need the extra [transformers]: there is no {error.name}"
             raise WorkerError("missing_extra", "Not installed", message) from error
-        return cls(SafetensorsRange.load(path, layer_begin, layer_end))
+        return cls(SafetensorsRange.load(path, layer_begin, layer_end, progress))
 
     @property
     def facts(self) -> SharedFacts:

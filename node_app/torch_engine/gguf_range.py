@@ -9,12 +9,14 @@ import torch
 from meshnet.artifact.gguf import read_header
 from node_app.torch_engine.decoder import DecoderLayer, KeysAndValues, Rope, Step, rms_norm
 from node_app.torch_engine.gguf_weights import GgufWeights
+from node_app.torch_engine.layer_range import ignore_progress
 from node_app.torch_engine.model_facts import ModelFacts, refuse_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from node_app.stage_worker.program import Progress
     from node_app.torch_engine.layer_range import Cache
 
 _F32_BYTES: Final = 4
@@ -23,7 +25,14 @@ _F32_BYTES: Final = 4
 class GgufRange:
     """See `LayerRange`."""
 
-    def __init__(self, weights: GgufWeights, facts: ModelFacts, layer_begin: int, layer_end: int) -> None:
+    def __init__(
+        self,
+        weights: GgufWeights,
+        facts: ModelFacts,
+        layer_begin: int,
+        layer_end: int,
+        progress: Progress = ignore_progress,
+    ) -> None:
         refuse_range(layer_begin, layer_end, facts.n_layers)
         self.facts = facts
         self.layer_begin = layer_begin
@@ -33,7 +42,10 @@ class GgufRange:
         half = facts.rope_size // 2
         factors = weights.take("rope_freqs.weight", half) if "rope_freqs.weight" in weights else None
         self._rope = Rope(facts, factors)
-        self._layers = [DecoderLayer(facts, self._rope, weights, layer) for layer in range(layer_begin, layer_end)]
+        self._layers: list[DecoderLayer] = []
+        for layer in range(layer_begin, layer_end):
+            self._layers.append(DecoderLayer(facts, self._rope, weights, layer))
+            progress(len(self._layers) / (layer_end - layer_begin))
         weights.refuse_untaken(layer_begin, layer_end)
         self._embeddings = self._take_embeddings(weights) if layer_begin == 0 else None
         self._head = self._take_head(weights) if layer_end == facts.n_layers else None
@@ -42,7 +54,9 @@ class GgufRange:
         self.cell_bytes = 2 * len(self._layers) * facts.kv_heads * facts.head_size * _F32_BYTES
 
     @classmethod
-    def load(cls, path: Path, layer_begin: int, layer_end: int | None) -> GgufRange:
+    def load(
+        cls, path: Path, layer_begin: int, layer_end: int | None, progress: Progress = ignore_progress
+    ) -> GgufRange:
         """Load a range from the (first) file of a model; `layer_end` None: to the last layer.
 
         Raises:
@@ -51,7 +65,8 @@ class GgufRange:
         """
         header = read_header(path)
         facts = ModelFacts.of(header)
-        return cls(GgufWeights(header), facts, layer_begin, facts.n_layers if layer_end is None else layer_end)
+        end = facts.n_layers if layer_end is None else layer_end
+        return cls(GgufWeights(header), facts, layer_begin, end, progress)
 
     def new_cache(self, cells: int) -> list[KeysAndValues]:
         """See `LayerRange`."""

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 Cache = object
 
 
+def ignore_progress(_fraction: float) -> None:
+    """Of a load that nobody watches."""
+
+
 class SharedFacts(Protocol):
     """What stages of one model have in common."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,6 +19,32 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from meshnet.v1 import frame_pb2, worker_pb2
+    from node_app.stage_worker.program import Progress
+
+
+def version_json() -> str:
+    """What `--version` prints: what must match on a route, and the library."""
+    version = {
+        "worker": __version__,
+        "wire": {"min": WIRE_VERSION_MIN, "max": WIRE_VERSION},
+        "contract": {"graph_semantics": GRAPH_SEMANTICS_VERSION},
+        "exact_class": {"backend": "torch", "pin": f"torch {torch.__version__}"},
+        "torch": torch.__version__,
+    }
+    return json.dumps(version)
+
+
+def devices_json() -> str:
+    """What `--list-devices` prints: the processor, and the machine's memory where the system tells."""
+    page_bytes = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
+    device = {
+        "name": "CPU",
+        "description": f"PyTorch, {torch.backends.cpu.get_cpu_capability()}",
+        "type": "cpu",
+        "memory_free_bytes": page_bytes * os.sysconf("SC_AVPHYS_PAGES") if page_bytes else 0,
+        "memory_total_bytes": page_bytes * os.sysconf("SC_PHYS_PAGES") if page_bytes else 0,
+    }
+    return json.dumps({"devices": [device]})
 
 
 class TorchProgram:
@@ -29,22 +56,21 @@ class TorchProgram:
     @property
     def version_json(self) -> str:
         """What `Describe` says of it."""
-        version = {
-            "worker": f"torch {__version__}",
-            "wire": {"min": WIRE_VERSION_MIN, "max": WIRE_VERSION},
-            "contract": {"graph_semantics": GRAPH_SEMANTICS_VERSION},
-            "exact_class": {"backend": "torch", "pin": f"torch {torch.__version__}"},
-        }
-        return json.dumps(version)
+        return version_json()
 
-    async def load(self, request: worker_pb2.LoadRequest) -> StageMachine:
-        """Load a shard.
+    @property
+    def devices_json(self) -> str:
+        """What `Describe` says that it computes with."""
+        return devices_json()
+
+    async def load(self, request: worker_pb2.LoadRequest, progress: Progress) -> StageMachine:
+        """Load a shard and tell `progress` how far it is.
 
         Raises:
             MeshnetError: it cannot be loaded.
         """
         loop = asyncio.get_running_loop()
-        return StageMachine(await loop.run_in_executor(self._thread, load_shard, request))
+        return StageMachine(await loop.run_in_executor(self._thread, load_shard, request, progress))
 
     async def probe(self, machine: StageMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
         """Run rows through a sequence of their own.

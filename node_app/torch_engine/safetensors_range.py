@@ -24,6 +24,7 @@ from transformers.cache_utils import DynamicLayer
 
 from meshnet.artifact.gguf import printable
 from meshnet.errors import ArtifactError
+from node_app.torch_engine.layer_range import ignore_progress
 from node_app.torch_engine.model_facts import GRAPHS, refuse_range, unsupported
 from node_app.torch_engine.safetensors_weights import SafetensorsWeights, bad_tensor
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from transformers import PreTrainedConfig, PreTrainedModel
 
+    from node_app.stage_worker.program import Progress
     from node_app.torch_engine.layer_range import Cache
 
 _F32_BYTES: Final = 4
@@ -53,7 +55,14 @@ class FolderFacts:
 class SafetensorsRange:
     """See `LayerRange`."""
 
-    def __init__(self, weights: SafetensorsWeights, config: PreTrainedConfig, layer_begin: int, layer_end: int) -> None:
+    def __init__(
+        self,
+        weights: SafetensorsWeights,
+        config: PreTrainedConfig,
+        layer_begin: int,
+        layer_end: int,
+        progress: Progress = ignore_progress,
+    ) -> None:
         refuse_range(layer_begin, layer_end, config.num_hidden_layers)
         self.facts = FolderFacts(
             architecture=config.model_type,
@@ -67,7 +76,7 @@ class SafetensorsRange:
         self.vocab_size = config.vocab_size
         _refuse_foreign(weights, self.facts.n_layers)
         self._model = _empty_model(config, layer_begin, layer_end)
-        self._model.layers.load_state_dict(self._take_layers(weights), strict=True, assign=True)
+        self._model.layers.load_state_dict(self._take_layers(weights, progress), strict=True, assign=True)
         embeddings = (self.vocab_size, self.facts.width)
         self._embeddings = weights.take(_EMBEDDINGS, embeddings) if layer_begin == 0 else None
         self._head: torch.Tensor | None = None
@@ -84,7 +93,9 @@ class SafetensorsRange:
         self.cell_bytes = 2 * (layer_end - layer_begin) * config.num_key_value_heads * head_size * _F32_BYTES
 
     @classmethod
-    def load(cls, folder: Path, layer_begin: int, layer_end: int | None) -> SafetensorsRange:
+    def load(
+        cls, folder: Path, layer_begin: int, layer_end: int | None, progress: Progress = ignore_progress
+    ) -> SafetensorsRange:
         """Load a range; `layer_end` None: to the last layer.
 
         Raises:
@@ -93,7 +104,7 @@ class SafetensorsRange:
         """
         config = read_config(folder)
         end = config.num_hidden_layers if layer_end is None else layer_end
-        return cls(SafetensorsWeights(folder), config, layer_begin, end)
+        return cls(SafetensorsWeights(folder), config, layer_begin, end, progress)
 
     def new_cache(self, cells: int) -> LayerCaches:
         """See `LayerRange`."""
@@ -122,7 +133,7 @@ class SafetensorsRange:
         logits: torch.Tensor = self._norm(hidden) @ self._head.T
         return logits
 
-    def _take_layers(self, weights: SafetensorsWeights) -> dict[str, torch.Tensor]:
+    def _take_layers(self, weights: SafetensorsWeights, progress: Progress) -> dict[str, torch.Tensor]:
         """The range's tensors under the names of a model that begins with its first layer."""
         expected = {name: tuple(tensor.shape) for name, tensor in self._model.layers.state_dict().items()}
         taken = {}
@@ -136,6 +147,7 @@ class SafetensorsRange:
                 if own_name not in expected:
                     raise unsupported(f"a model with the tensor {printable(name)}")
                 taken[own_name] = weights.take(name, expected[own_name])
+            progress((layer + 1 - self.layer_begin) / (self.layer_end - self.layer_begin))
         missing = expected.keys() - taken.keys()
         if missing:
             layer, _, name = min(missing).partition(".")

@@ -18,8 +18,10 @@ from meshnet.v1 import session_pb2, worker_pb2
 from node_app.stage_worker.contract import hidden_rows, spoken_codecs, with_digest
 from node_app.stage_worker.shard import DEFAULT_SESSIONS, DEFAULT_UBATCH_ROWS
 from node_app.torch_engine.engine import TorchEngine
+from node_app.torch_engine.layer_range import ignore_progress
 
 if TYPE_CHECKING:
+    from node_app.stage_worker.program import Progress
     from node_app.torch_engine.engine import TorchSequence
 
 _DEFAULT_CONTEXT_LENGTH: Final = 2048
@@ -69,7 +71,7 @@ class TorchShard:
         return self.engine.open(kv_cells)
 
 
-def load_shard(request: worker_pb2.LoadRequest) -> TorchShard:
+def load_shard(request: worker_pb2.LoadRequest, progress: Progress = ignore_progress) -> TorchShard:
     """Load what is asked for, with defaults filled in. Takes as long as reading the weights does.
 
     Raises:
@@ -83,7 +85,7 @@ def load_shard(request: worker_pb2.LoadRequest) -> TorchShard:
         raise WorkerError("invalid_argument", "Which model", "a GGUF file or a folder of safetensors is wanted")
     torch.set_num_threads(request.threads or os.cpu_count() or 1)
     model = Path(request.gguf_path or request.model_folder)
-    engine = TorchEngine.load(model, request.layers.layer_begin, request.layers.layer_end or None)
+    engine = TorchEngine.load(model, request.layers.layer_begin, request.layers.layer_end or None, progress)
     context_length = request.context_length or min(_DEFAULT_CONTEXT_LENGTH, engine.facts.context_length)
     if context_length > engine.facts.context_length:
         message = f"a context longer than the model's {engine.facts.context_length}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 
 from meshnet import __version__
 from meshnet.constants import GRAPH_SEMANTICS_VERSION, WIRE_VERSION, WIRE_VERSION_MIN
@@ -30,7 +31,11 @@ class FakeProgram:
         }
         return json.dumps(version)
 
-    async def load(self, request: worker_pb2.LoadRequest) -> SimulatedMachine:
+    @property
+    def devices_json(self) -> str:
+        return '{"devices": []}'
+
+    async def load(self, request: worker_pb2.LoadRequest, progress: Callable[[float], None]) -> SimulatedMachine:
         return SimulatedMachine(plan_load(request), self._faults)
 
     async def probe(self, machine: SimulatedMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:

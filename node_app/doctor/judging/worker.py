@@ -68,8 +68,14 @@ def judge_version(run: ProgramRun) -> Iterator[Finding]:
     elif report.get("worker") != __version__:
         yield warning("worker", f"version {report.get('worker')}, and {__version__} here", _BUILD)
     else:
-        yield ok("worker", f"version {__version__}, ggml {report.get('ggml')}, graphs {GRAPH_SEMANTICS_VERSION}")
+        yield ok("worker", f"version {__version__}, {_library(report)}, graphs {GRAPH_SEMANTICS_VERSION}")
     yield ok("exact class", _exact_class(report))
+
+
+def _library(report: dict[str, object]) -> str:
+    """What the worker computes with."""
+    found = next((name for name in ("ggml", "torch") if name in report), None)
+    return "no library named" if found is None else f"{found} {str(report[found])[:FIELD_SHOWN]}"
 
 
 def _version_problem(report: dict[str, object]) -> str:

@@ -95,6 +95,18 @@ def test_only_owned_tensors_are_read(model: Path) -> None:
     assert TorchEngine.load(model).bytes_read == sum(tensor.size_bytes for tensor in tensors)
 
 
+def test_progress_is_told_layer_by_layer_and_may_end_the_load(model: Path) -> None:
+    told: list[float] = []
+    TorchEngine.load(model, 0, LAYERS, told.append)
+    assert told == [0.25, 0.5, 0.75, 1.0]
+
+    def end(_fraction: float) -> None:
+        raise WorkerError("cancelled", "Given up", "nobody waits")
+
+    with pytest.raises(WorkerError, match="nobody waits"):
+        TorchEngine.load(model, 1, 3, end)
+
+
 @pytest.mark.parametrize("layers", [(0, 5), (2, 2), (3, 1), (-1, 2)])
 def test_layers_that_are_not_there_are_refused(model: Path, layers: tuple[int, int]) -> None:
     with pytest.raises(WorkerError) as refused:

@@ -139,6 +139,12 @@ def test_only_owned_tensors_are_read(folder: Path) -> None:
     assert TorchEngine.load(folder).bytes_read == TorchEngine.load(folder).weights_bytes == sum(sizes.values())
 
 
+def test_progress_is_told_layer_by_layer(folder: Path) -> None:
+    told: list[float] = []
+    TorchEngine.load(folder, 1, LAYERS, told.append)
+    assert told == [1 / 3, 2 / 3, 1.0]
+
+
 def test_half_precision_is_read_as_what_it_says(model: Path, folder: Path, tmp_path: Path) -> None:
     halved = write_safetensors_folder(model, tmp_path / "half", dtype=torch.bfloat16)
     rounded = tmp_path / "rounded"

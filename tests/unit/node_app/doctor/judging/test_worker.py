@@ -32,6 +32,13 @@ def test_the_right_worker_shows_contract_and_exact_class() -> None:
     assert exact.summary == "pin 0c1e57098bba, patched_tree 666666666666, backend cpu, repack True"
 
 
+@pytest.mark.parametrize(("library", "shown"), [({"torch": "2.13.0"}, "torch 2.13.0"), ({}, "no library named")])
+def test_a_worker_of_another_library_is_shown_with_it(library: dict[str, str], shown: str) -> None:
+    report = {name: value for name, value in REPORT.items() if name != "ggml"} | library
+    worker = next(judge_version(ProgramRun(0, json.dumps(report).encode())))
+    assert (worker.verdict, shown in worker.summary) == (Verdict.OK, True)
+
+
 @pytest.mark.parametrize(
     ("changes", "verdict", "part"),
     [
