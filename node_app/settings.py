@@ -77,7 +77,7 @@ class NodeSettings:
         context_length: positions per session; None: from the model and the memory.
         max_sessions: sessions served at once.
         api_port: of the local API on 127.0.0.1; 0: a free one; None: do not open it.
-        allow_probe: lets the worker give tensors out through Probe (tests of parity only).
+        allow_probe: lets the worker's captures give out what sessions compute (tests of parity only).
     """
 
     site_url: str
@@ -195,7 +195,9 @@ def _build_parser() -> OptionParser:
     parser.add_argument("--context", metavar="N", help="positions per session")
     parser.add_argument("--max-sessions", metavar="N", help="sessions at once (default 4)")
     parser.add_argument("--api-port", metavar="N", help="port of the local API, or none (default: a free port)")
-    parser.add_argument("--allow-probe", action="store_true", help="give tensors out through Probe; tests only")
+    parser.add_argument(
+        "--allow-probe", action="store_true", help="let captures give what sessions compute; tests only"
+    )
     parser.add_argument("--json-log", action="store_true", help="log lines as JSON objects")
     parser.add_argument("--once-ready-line", action="store_true", help="print the ready line the first time only")
     return parser

@@ -50,7 +50,7 @@ class WorkerCommand:
         link_listen: `host:port` for peers; empty: no listener.
         local_links: gives the directory, 0700, where workers of this user and machine meet; None: the network only.
             Asked at each start: it may have been removed meanwhile.
-        allow_probe: let Probe take and give tensors.
+        allow_probe: let the captures give out what sessions compute.
     """
 
     program: Path

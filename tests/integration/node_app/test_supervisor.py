@@ -143,7 +143,7 @@ async def test_a_condemned_worker_is_ended_with_the_reason(tmp_path: Path) -> No
     async with a_supervisor(tmp_path) as supervisor:
         running = await supervisor.start()
         watching = asyncio.create_task(supervisor.watch(ignore, ignore))
-        supervisor.condemn("the bridge broke")
+        supervisor.condemn(EndCause.BRIDGE_LOST, "the bridge broke")
         end = await asyncio.wait_for(watching, DEADLINE_S)
         assert (end.cause, end.message) == (EndCause.BRIDGE_LOST, "the bridge broke")
         assert is_gone(running.process.pid)
