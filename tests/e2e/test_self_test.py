@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.answers import a_chat
 from tests.e2e.conftest import CONTEXT, fake_models
+from tests.e2e.golden_probes import make_probe
 from tests.e2e.processes import until
-from tests.e2e.stack import BINARIES, NodePlan, Stack, a_stack
+from tests.e2e.stack import NodePlan, Stack, a_stack
 from tests.simulators.faults import Faults
 from tests.simulators.launcher import write_worker_program
 
 pytestmark = [pytest.mark.e2e, pytest.mark.native]
 
-RUN_PROBE = [
-    sys.executable,
-    "-c",
-    "import sys; from node_app.golden_maker.main import main; sys.exit(main(sys.argv[1:]))",
-]
 MODEL = "fake"
 REQUESTS = 12
 GARBAGE = ("rows", "nan", "half", "width")
-
-
-def make_probe(model: Path, golden: Path) -> dict[str, object]:
-    command = [*RUN_PROBE, str(model), "-o", str(golden), "--worker", str(BINARIES / "meshnet-worker"), "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=True)
-    made: dict[str, object] = json.loads(done.stdout)
-    return made
 
 
 @pytest.fixture(scope="module")

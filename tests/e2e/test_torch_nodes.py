@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.administration import an_administrator, choose
 from tests.e2e.answers import Stream, a_chat
+from tests.e2e.golden_probes import make_probe
 from tests.e2e.processes import until
 from tests.e2e.stack import ROOT, NodePlan, Stack, a_stack
 from tests.integration.torch_engine.torch_routes import torch_worker
@@ -29,6 +30,8 @@ COMMON_MIN = 24
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("torch")
     with a_stack(folder, {MODEL: MODEL_PATH}) as stack:
+        assert make_probe(MODEL_PATH, folder / "golden")["backend"] == "cpu"
+        stack.command("import-golden", MODEL, str(folder / "golden"))
         torch = ("--worker", str(torch_worker(folder)), *CONTEXT)
         stack.launch_all([NodePlan("head", MODEL, "0:15", torch), NodePlan("llama", MODEL, "15:30", CONTEXT)])
         yield stack
@@ -46,6 +49,13 @@ def refusal(stack: Stack) -> dict[str, Any]:
     assert refused.status_code == 503
     error: dict[str, Any] = refused.json()["error"]
     return error
+
+
+def test_both_kinds_of_worker_pass_the_self_test(stack: Stack) -> None:
+    for name in ("head", "llama"):
+        status = stack.agent_status(name)
+        print(f"{name}: {status['self_test_words']}")
+        assert status["self_test"] == "passed"
 
 
 def unsplit_text() -> str:
