@@ -33,13 +33,13 @@ class SlowProgram(FakeProgram):
         self._failure = failure
 
     async def load(self, request: worker_pb2.LoadRequest, progress: Callable[[float], None]) -> StageMachine:
-        for fraction in FRACTIONS:
-            await asyncio.to_thread(progress, fraction)
-            try:
+        try:
+            for fraction in FRACTIONS:
+                await asyncio.to_thread(progress, fraction)
                 await self.step.acquire()
-            except asyncio.CancelledError:
-                self.was_left.set()
-                raise
+        except asyncio.CancelledError:
+            self.was_left.set()
+            raise
         if self._failure is not None:
             raise self._failure
         return StageMachine(plan_load(request))
