@@ -74,5 +74,5 @@ def test_nothing_is_concluded_without_quiet_and_a_control_that_fails(found: list
 
 def test_a_time_that_is_no_number_is_over_the_floor() -> None:
     broken = measured(1.1, one_frame=None)
-    broken.bound_ms = math.nan
+    broken.reachable_ms = math.nan
     assert conclude([measured(1.0), broken])[0] == EXIT_SLOW
