@@ -1,16 +1,19 @@
 """Asks a site for the golden rows at both ends of a shard: `GET /api/models/DIGEST/golden/BEGIN/END`.
 
-Invariants: one bounded request, blocking (the agent runs it in a thread); the answer is checked before it is believed,
-and kept, so that a shard that is loaded again is proven without the site. The site is sent neither token nor key: the
-rows are no secret.
+Invariants: one request at a time, bounded in bytes and time, blocking (the agent runs it in a thread); the answer is
+checked before it is believed, and kept, so that a shard that is loaded again is proven without the site. The site is
+sent neither token nor key: the rows are no secret.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import requests
+from urllib3.exceptions import HTTPError
 
 from meshnet.errors import ArtifactError, TransferError
 from meshnet.golden.probe import GOLDEN_BYTES_MAX, parse_golden
@@ -22,21 +25,42 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S: Final = 5.0
 READ_TIMEOUT_S: Final = 30.0
 READ_BYTES: Final = 1024 * 1024
+# Of the whole answer, which a local program may wait for.
+FIND_TIMEOUT_S: Final = 60.0
 
 
 class GoldenSource:
-    """The golden probes of one site. Used by one thread at a time."""
+    """The golden probes of one site.
 
-    def __init__(self, site_url: str) -> None:
+    Args:
+        site_url: of the site.
+        timeout_s: for a whole answer.
+    """
+
+    def __init__(self, site_url: str, timeout_s: float = FIND_TIMEOUT_S) -> None:
+        self.timeout_s = timeout_s
         self._site_url = site_url
         self._known: dict[tuple[bytes, LayerSpan], GoldenProbe] = {}
+        self._asking = threading.Lock()
 
     def find(self, artifact_digest: bytes, layers: LayerSpan) -> GoldenProbe | None:
         """Return what proves these layers; None where the site has nothing. Blocking.
 
+        Each read of the answer's body ends by the deadline or READ_TIMEOUT_S after it. Its headers are read by the
+        library, which has no deadline for them as a whole: whoever waits needs his own. A call that finds an earlier
+        one still reading ends at once, so that there is never more than one.
+
         Raises:
             TransferError: no answer, or none that is a golden probe of this artifact; ask again later.
         """
+        if not self._asking.acquire(blocking=False):
+            raise too_slow()
+        try:
+            return self._find(artifact_digest, layers)
+        finally:
+            self._asking.release()
+
+    def _find(self, artifact_digest: bytes, layers: LayerSpan) -> GoldenProbe | None:
         key = (artifact_digest, layers)
         if key not in self._known:
             data = self._fetch(f"{artifact_digest.hex()}/golden/{layers.layer_begin}/{layers.layer_end}")
@@ -46,9 +70,11 @@ class GoldenSource:
         return self._known[key]
 
     def _fetch(self, path: str) -> bytes | None:
+        deadline = time.monotonic() + self.timeout_s
         try:
             with requests.get(
                 f"{self._site_url}/api/models/{path}",
+                headers={"Accept-Encoding": "identity"},
                 timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
                 allow_redirects=False,
                 stream=True,
@@ -58,8 +84,8 @@ class GoldenSource:
                     return None
                 if response.status_code != HTTPStatus.OK:
                     raise _later(f"the site answered with status {response.status_code}")
-                return _read_bounded(response)
-        except (requests.RequestException, OSError) as error:
+                return _read_bounded(response, deadline)
+        except (requests.RequestException, HTTPError, OSError) as error:
             raise _later(f"{self._site_url} cannot be reached ({type(error).__name__})") from error
 
 
@@ -78,12 +104,20 @@ def read_golden(data: bytes, artifact_digest: bytes) -> GoldenProbe:
     return golden
 
 
-def _read_bounded(response: requests.Response) -> bytes:
+def too_slow() -> TransferError:
+    """The site takes longer than it may."""
+    return _later("the site does not answer in time")
+
+
+def _read_bounded(response: requests.Response, deadline: float) -> bytes:
     data = bytearray()
-    for part in response.iter_content(READ_BYTES):
+    # `read1` returns what is there; `iter_content` would wait for a full part, however slowly its bytes come.
+    while part := response.raw.read1(READ_BYTES, decode_content=False):
         data += part
         if len(data) > GOLDEN_BYTES_MAX:
             raise _later("the site's answer is too long")
+        if time.monotonic() > deadline:
+            raise too_slow()
     return bytes(data)
 
 

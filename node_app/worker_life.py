@@ -16,6 +16,7 @@ from meshnet.generation.chunking import measured_rows
 from meshnet.v1 import session_pb2, worker_pb2
 from node_app.artifacts.digest_cache import changed
 from node_app.blocking import run_blocking
+from node_app.golden_rows import too_slow
 from node_app.refusal import WORKER_LOST
 from node_app.reporting import PeerListener, ShardFacts
 from node_app.runtime_directory import compute_turn_path
@@ -130,7 +131,11 @@ class WorkerLife:
         loaded, layers, goldens = self._require_loaded(), self._model.layers, self._goldens
         if goldens is None:
             return None
-        golden = await run_blocking(lambda: goldens.find(loaded.artifact_digest, layers), "golden-rows")
+        try:
+            async with asyncio.timeout(goldens.timeout_s):
+                golden = await run_blocking(lambda: goldens.find(loaded.artifact_digest, layers), "golden-rows")
+        except TimeoutError as error:
+            raise too_slow() from error
         if golden is None:
             return None
         shard = ShardToProve(layers, loaded.shard.contract.exact_class.backend)
