@@ -1,8 +1,8 @@
 """Asks a site for the golden rows at both ends of a shard: `GET /api/models/DIGEST/golden/BEGIN/END`.
 
 Invariants: one request at a time, bounded in bytes and time, blocking (the agent runs it in a thread); the answer is
-checked before it is believed, and kept, so that a shard that is loaded again is proven without the site. The site is
-sent neither token nor key: the rows are no secret.
+checked before it is believed, and kept until it is forgotten, so that a shard that is loaded again is proven without
+the site. The site is sent neither token nor key: the rows are no secret.
 """
 
 from __future__ import annotations
@@ -60,14 +60,20 @@ class GoldenSource:
         finally:
             self._asking.release()
 
+    def forget(self, artifact_digest: bytes, layers: LayerSpan) -> None:
+        """Ask again next time: what was found proved nothing, and the site may have put it right by then."""
+        self._known.pop((artifact_digest, layers), None)
+
     def _find(self, artifact_digest: bytes, layers: LayerSpan) -> GoldenProbe | None:
         key = (artifact_digest, layers)
-        if key not in self._known:
-            data = self._fetch(f"{artifact_digest.hex()}/golden/{layers.layer_begin}/{layers.layer_end}")
-            if data is None:
-                return None
-            self._known[key] = read_golden(data, artifact_digest)
-        return self._known[key]
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        data = self._fetch(f"{artifact_digest.hex()}/golden/{layers.layer_begin}/{layers.layer_end}")
+        if data is None:
+            return None
+        golden = self._known[key] = read_golden(data, artifact_digest)
+        return golden
 
     def _fetch(self, path: str) -> bytes | None:
         deadline = time.monotonic() + self.timeout_s

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meshnet.errors import MeshnetError, WorkerError
+from meshnet.errors import ArtifactError, MeshnetError, WorkerError
 from meshnet.generation.chunking import measured_rows
 from meshnet.v1 import session_pb2, worker_pb2
 from node_app.artifacts.digest_cache import changed
@@ -139,7 +139,14 @@ class WorkerLife:
         if golden is None:
             return None
         shard = ShardToProve(layers, loaded.shard.contract.exact_class.backend)
-        return await prove_shard(self._running().client, shard, golden)
+        try:
+            result = await prove_shard(self._running().client, shard, golden)
+        except ArtifactError:
+            goldens.forget(loaded.artifact_digest, layers)
+            raise
+        if not result.is_passed:
+            goldens.forget(loaded.artifact_digest, layers)
+        return result
 
     async def reject(self, words: str) -> WorkerEnd:
         """End a worker that was not serving yet, for rows that are wrong; return how it ended."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,66 +12,14 @@ from meshnet.golden.probe import write_golden
 from node_app.golden_rows import GoldenSource
 from node_app.settings import LayerSpan
 from tests.unit.meshnet.golden.goldens import DIGEST, fake_golden
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.unit.node_app.answering_site import DRIP_S, a_site, answer_of, at_once
 
 LAYERS = LayerSpan(0, 4)
 GOLDEN = fake_golden()
 DEADLINE_S = 0.3
-# A byte comes so often that no single read is slow.
-DRIP_S = 0.02
 # Bytes of the longest drip: it would take five times as long as is waited for it here.
 DRIPPED = 1250
 END_S = 5.0
-
-
-class AnsweringSite:
-    """Answers each connection with the next of its answers; those after `drip_from` bytes come one by one."""
-
-    def __init__(self, listener: socket.socket, answers: list[tuple[bytes, int]]) -> None:
-        self.asked: list[bytes] = []
-        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        self._listener = listener
-        self._answers = answers
-
-    def serve(self) -> None:
-        for answer, drip_from in self._answers:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            with connection:
-                self.asked.append(connection.recv(65536))
-                self._answer(connection, answer, drip_from)
-
-    @staticmethod
-    def _answer(connection: socket.socket, answer: bytes, drip_from: int) -> None:
-        try:
-            connection.sendall(answer[:drip_from])
-            for at in range(drip_from, len(answer)):
-                time.sleep(DRIP_S)
-                connection.sendall(answer[at : at + 1])
-        except OSError:
-            return
-
-
-@contextmanager
-def a_site(*answers: tuple[bytes, int]) -> Iterator[AnsweringSite]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        site = AnsweringSite(listener, list(answers))
-        thread = threading.Thread(target=site.serve, daemon=True)
-        thread.start()
-        yield site
-
-
-def answer_of(body: bytes, *, promised: int | None = None) -> bytes:
-    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body) if promised is None else promised}\r\n\r\n"
-    return head.encode() + body
-
-
-def at_once(answer: bytes) -> tuple[bytes, int]:
-    return answer, len(answer)
 
 
 def dripping_body() -> tuple[bytes, int]:

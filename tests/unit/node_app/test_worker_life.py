@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from meshnet.errors import TransferError
+from meshnet.errors import ArtifactError, TransferError
+from meshnet.fake import FakeShard
+from meshnet.golden.probe import GoldenProbe, GoldenRows, write_golden
 from meshnet.v1 import session_pb2
 from node_app.artifacts.digest_cache import DigestCache
 from node_app.artifacts.model_file import open_model
@@ -19,17 +21,21 @@ from node_app.worker.limits import Wishes
 from node_app.worker.restart import FINAL_CODES, EndCause
 from node_app.worker_life import WorkerEndedError, WorkerLife
 from tests.simulators.fake_model import write_fake_model
+from tests.simulators.probe import run_probe
+from tests.simulators.shard_load import ShardLoad
+from tests.unit.meshnet.golden.goldens import fake_golden
+from tests.unit.node_app.answering_site import a_site, answer_of, at_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from typing import Self
 
-    from meshnet.golden.probe import GoldenProbe
-    from meshnet.v1 import worker_pb2
+    from meshnet.v1 import frame_pb2, worker_pb2
     from node_app.settings import LayerSpan
     from node_app.worker.supervisor import WorkerSupervisor
 
+N_LAYERS, WIDTH = 2, 16
 END_S = 5.0
 
 
@@ -53,6 +59,11 @@ class OneWorker:
         self.loaded.append(request.artifact_digest)
         self.meanwhile()
         return LoadedShard(session_pb2.BoundaryContract(), 0, 0, 0)
+
+    async def run_rows(self, request: worker_pb2.ProbeRequest, timeout_s: float) -> frame_pb2.Tensor:
+        shard = FakeShard(N_LAYERS, WIDTH, 0, N_LAYERS)
+        (tensor,) = run_probe(ShardLoad(shard, 0, 0, 64, 64, 1, 64, session_pb2.BoundaryContract()), request)
+        return tensor
 
     async def end(self, grace_s: float = 0.0) -> None:
         self.is_ended = True
@@ -110,3 +121,32 @@ async def test_a_site_that_never_answers_is_waited_for_no_longer_than_its_time(t
             await life.self_test()
     finally:
         goldens.has_ended.set()
+
+
+async def verdicts(tmp_path: Path, *imported: GoldenProbe) -> list[str]:
+    """What one node's self tests give while a site's probe is replaced by the next each time that it was sent."""
+    path = write_fake_model(tmp_path / "model.gguf", n_layers=N_LAYERS, width=WIDTH, context_length=512)
+    digest = DigestCache(tmp_path).artifact_digest([path])
+    answers = [at_once(answer_of(write_golden(replace(golden, artifact_digest=digest)))) for golden in imported]
+    found = []
+    with a_site(*answers) as site:
+        life = life_of(OneWorker(lambda: None), path, GoldenSource(site.url))
+        await life.load()
+        for _ in imported:
+            try:
+                result = await life.self_test()
+            except ArtifactError as error:
+                found.append(error.code)
+            else:
+                found.append("absent" if result is None else "passed" if result.is_passed else "failed")
+    print(f"asked {len(site.asked)} times: {found}")
+    return [*found, str(len(site.asked))]
+
+
+async def test_a_probe_that_was_wrong_is_asked_for_again_and_a_right_one_is_kept(tmp_path: Path) -> None:
+    right = fake_golden(N_LAYERS, WIDTH)
+    assert right.logits is not None
+    zeros = GoldenRows(right.logits.rows, right.logits.width, bytes(len(right.logits.data)))
+    wrong, lacking = replace(right, logits=zeros), replace(right, logits=None)
+    expected = ["failed", "no_golden_rows", "passed", "passed", "3"]
+    assert await verdicts(tmp_path, wrong, lacking, right, wrong) == expected
