@@ -200,7 +200,10 @@ class Agent:
     async def _test_shard(self) -> None:
         await asyncio.sleep(self.state.worker.self_test_delay_s)
         try:
-            result = await self.worker.self_test()
+            result = await self.worker.self_test(is_awaited=self.state.worker.self_test is SelfTest.FAILED)
+        except WorkerEndedError as error:
+            self._on_worker_end(error.end)
+            return
         except MeshnetError as error:
             delay_s = SELF_TEST_RETRY.delay_s(self.state.worker.self_test_delays + 1, self._jitter())
             logger.warning("the self test is put off: %s; next try in %.1f s", error.message, delay_s)

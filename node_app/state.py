@@ -60,7 +60,8 @@ class WorkerState:
         reason: why it is down, for people; empty while all is well.
         pid: of the running process; 0 where there is none.
         has_served: one of this agent's workers has served the shard.
-        self_test: of the loaded shard; a failure is kept until a later worker's shard passes.
+        self_test: of the loaded shard; a failure is kept, whatever puts off the next tries, until a later shard passes
+            or the site has nothing to prove it by.
         self_test_words: its figures, or why it was put off, for people.
         self_test_delays: how often in a row it was put off,
         self_test_delay_s: and the wait before the next try.
@@ -175,15 +176,19 @@ def _self_tested(event: SelfTested | SelfTestPutOff, worker: WorkerState) -> Wor
     if isinstance(event, SelfTested):
         known = replace(worker, self_test=event.verdict, self_test_words=event.words)
         return replace(known, self_test_delays=0, self_test_delay_s=0.0)
-    put_off = replace(worker, self_test=SelfTest.PUT_OFF, self_test_words=event.words)
-    return replace(put_off, self_test_delays=worker.self_test_delays + 1, self_test_delay_s=event.delay_s)
+    delayed = replace(worker, self_test_delays=worker.self_test_delays + 1, self_test_delay_s=event.delay_s)
+    # After a failure nobody is served before a shard has passed.
+    if worker.self_test is SelfTest.FAILED:
+        return delayed
+    return replace(delayed, self_test=SelfTest.PUT_OFF, self_test_words=event.words)
 
 
 def _untested(worker: WorkerState) -> WorkerState:
     """The next worker's shard is another one, of which nothing is known; that one failed is not forgotten."""
+    undelayed = replace(worker, self_test_delays=0, self_test_delay_s=0.0)
     if worker.self_test is SelfTest.FAILED:
-        return worker
-    return replace(worker, self_test=SelfTest.PENDING, self_test_words="", self_test_delays=0, self_test_delay_s=0.0)
+        return undelayed
+    return replace(undelayed, self_test=SelfTest.PENDING, self_test_words="")
 
 
 def _advanced(worker: WorkerState, from_phase: WorkerPhase, to_phase: WorkerPhase) -> WorkerState:

@@ -120,14 +120,27 @@ class WorkerLife:
         if shard.nextn_bytes:
             logger.info("%d bytes of blocks that draft tokens are left in the file", shard.nextn_bytes)
 
-    async def self_test(self) -> SelfTestResult | None:
+    async def self_test(self, *, is_awaited: bool = False) -> SelfTestResult | None:
         """Compare what the loaded shard computes with golden rows; None where there are none.
+
+        Args:
+            is_awaited: nothing else is done with the worker before; one that cannot be asked is ended, since nobody
+                else would find that it is gone.
 
         Raises:
             TransferError: the site could not be asked.
             WorkerError: the worker could not be asked.
+            WorkerEndedError: the same, where the verdict is awaited.
             ArtifactError: the site's golden probe lacks what is needed.
         """
+        try:
+            return await self._prove()
+        except WorkerError as error:
+            if not is_awaited:
+                raise
+            raise await self._ended(EndCause.PROBE_FAILED, error) from error
+
+    async def _prove(self) -> SelfTestResult | None:
         loaded, layers, goldens = self._require_loaded(), self._model.layers, self._goldens
         if goldens is None:
             return None

@@ -30,6 +30,7 @@ from node_app.events import (
     WorkerGivenUp,
     WorkerStarted,
 )
+from node_app.plan import Step, plan_steps
 from node_app.state import AgentState, WorkerPhase, WorkerState, apply
 
 FRESH = AgentState()
@@ -98,6 +99,21 @@ def test_the_next_worker_is_proven_anew_and_a_failure_is_not_forgotten(verdict: 
     down = after(replace(FRESH, worker=worker), WorkerDown("it ended", failures=1, start_delay_s=1.0)).worker
     expected = SelfTest.FAILED if verdict is SelfTest.FAILED else SelfTest.PENDING
     assert (down.self_test, bool(down.self_test_words)) == (expected, verdict is SelfTest.FAILED)
+
+
+def test_a_failed_shard_serves_nobody_while_the_next_one_s_test_is_put_off() -> None:
+    failed = after(LOADED, SelfTested(SelfTest.FAILED, "figures"), WorkerDown("wrong rows", 1, 120.0))
+    loaded = after(failed, WorkerStarted(pid=8), ShardLoaded())
+    assert loaded.worker.self_test_delay_s == 0.0
+    for delays in (1, 2, 3):
+        loaded = after(loaded, SelfTestPutOff("busy", float(delays)))
+        assert (loaded.worker.self_test, loaded.worker.self_test_words) == (SelfTest.FAILED, "figures")
+        assert (loaded.worker.self_test_delays, loaded.worker.self_test_delay_s) == (delays, float(delays))
+        assert plan_steps(loaded) & {Step.TEST_SHARD, Step.MEASURE_SHARD, Step.SERVE} == {Step.TEST_SHARD}
+    down = after(loaded, WorkerDown("it crashed", 2, 1.0)).worker
+    assert (down.self_test, down.self_test_delays, down.self_test_delay_s) == (SelfTest.FAILED, 0, 0.0)
+    passed = after(loaded, SelfTested(SelfTest.PASSED, "figures"))
+    assert plan_steps(passed) & {Step.TEST_SHARD, Step.MEASURE_SHARD} == {Step.MEASURE_SHARD}
 
 
 @pytest.mark.parametrize("phase", [WorkerPhase.DOWN, WorkerPhase.STARTED, WorkerPhase.REFUSED])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from meshnet.errors import ArtifactError, TransferError
+from meshnet.errors import ArtifactError, TransferError, WorkerError
 from meshnet.fake import FakeShard
 from meshnet.golden.probe import GoldenProbe, GoldenRows, write_golden
 from meshnet.v1 import session_pb2
@@ -16,6 +16,7 @@ from node_app.artifacts.digest_cache import DigestCache
 from node_app.artifacts.model_file import open_model
 from node_app.golden_rows import GoldenSource
 from node_app.hardware.null import NullHardware
+from node_app.refusal import WORKER_LOST
 from node_app.worker.client import LoadedShard
 from node_app.worker.limits import Wishes
 from node_app.worker.restart import FINAL_CODES, EndCause
@@ -46,6 +47,7 @@ class OneWorker:
     meanwhile: Callable[[], object]
     loaded: list[bytes] = field(default_factory=list)
     is_ended: bool = False
+    is_lost: bool = False
 
     @property
     def running(self) -> Self:
@@ -61,6 +63,8 @@ class OneWorker:
         return LoadedShard(session_pb2.BoundaryContract(), 0, 0, 0)
 
     async def run_rows(self, request: worker_pb2.ProbeRequest, timeout_s: float) -> frame_pb2.Tensor:
+        if self.is_lost:
+            raise WorkerError(WORKER_LOST, "Worker lost", "it is gone")
         shard = FakeShard(N_LAYERS, WIDTH, 0, N_LAYERS)
         (tensor,) = run_probe(ShardLoad(shard, 0, 0, 64, 64, 1, 64, session_pb2.BoundaryContract()), request)
         return tensor
@@ -150,3 +154,16 @@ async def test_a_probe_that_was_wrong_is_asked_for_again_and_a_right_one_is_kept
     wrong, lacking = replace(right, logits=zeros), replace(right, logits=None)
     expected = ["failed", "no_golden_rows", "passed", "passed", "3"]
     assert await verdicts(tmp_path, wrong, lacking, right, wrong) == expected
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+async def test_a_worker_that_is_gone_is_ended_where_its_verdict_is_awaited(tmp_path: Path, *, is_awaited: bool) -> None:
+    path = write_fake_model(tmp_path / "model.gguf", n_layers=N_LAYERS, width=WIDTH, context_length=512)
+    golden = replace(fake_golden(N_LAYERS, WIDTH), artifact_digest=DigestCache(tmp_path).artifact_digest([path]))
+    worker = OneWorker(lambda: None, is_lost=True)
+    with a_site(at_once(answer_of(write_golden(golden)))) as site:
+        life = life_of(worker, path, GoldenSource(site.url))
+        await life.load()
+        with pytest.raises(WorkerEndedError if is_awaited else WorkerError, match="gone"):
+            await life.self_test(is_awaited=is_awaited)
+    assert worker.is_ended is is_awaited
