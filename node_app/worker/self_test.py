@@ -2,7 +2,8 @@
 
 Invariants: the rows go through the worker as a route's do, once all in one step, as a prompt, and once row by row, as
 tokens, because engines compute the two with different kernels; both must be near enough. What only says that nobody
-could be asked (a worker that is gone or busy) is an error, everything else a verdict.
+could be asked (a worker that is gone or busy) is an error, everything else a verdict. Rows are compared in a thread:
+the logits of a large vocabulary take so long that connections would miss their beats.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from meshnet.errors import WorkerError
 from meshnet.golden.comparing import RowErrors, Tolerance, compare_logits, compare_rows, tolerance_for
 from meshnet.golden.probe import GoldenRows
 from meshnet.v1 import frame_pb2, worker_pb2
+from node_app.blocking import run_blocking
 from node_app.refusal import WORKER_LOST, WORKER_TIMEOUT
 
 if TYPE_CHECKING:
@@ -85,8 +87,8 @@ async def compare_shard(worker: RowRunner, layers: LayerSpan, golden: GoldenProb
     found = await run_golden(worker, golden.token_ids, taken, step_rows)
     expected = golden.after(layers.layer_end)
     if layers.layer_end == golden.n_layers:
-        return compare_logits(found, expected)
-    return compare_rows(found, expected, taken)
+        return await run_blocking(lambda: compare_logits(found, expected), "compare")
+    return await run_blocking(lambda: compare_rows(found, expected, taken), "compare")
 
 
 async def run_golden(

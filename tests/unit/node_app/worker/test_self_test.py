@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -9,7 +10,8 @@ import pytest
 
 from meshnet.errors import ArtifactError, WorkerError
 from meshnet.fake import FakeShard
-from meshnet.golden.probe import GoldenProbe
+from meshnet.golden.comparing import RowErrors
+from meshnet.golden.probe import GoldenProbe, GoldenRows
 from meshnet.v1 import frame_pb2, session_pb2, worker_pb2
 from node_app.settings import LayerSpan
 from node_app.worker import self_test
@@ -120,3 +122,22 @@ async def test_a_sequence_that_is_still_taken_is_waited_for(monkeypatch: pytest.
     monkeypatch.setattr(self_test, "BUSY_WAIT_S", 0.0)
     is_passed, _ = await verdict(FakeRunner(LayerSpan(0, 4), refusing("too_many_sessions", times=3)))
     assert is_passed
+
+
+@pytest.mark.parametrize(("span", "function"), [(LayerSpan(0, 4), "compare_logits"), (LayerSpan(1, 3), "compare_rows")])
+async def test_rows_are_compared_beside_the_event_loop(
+    span: LayerSpan, function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare = getattr(self_test, function)
+    threads: list[int] = []
+
+    def noted(*rows: GoldenRows | None) -> RowErrors:
+        threads.append(threading.get_ident())
+        errors: RowErrors = compare(*rows)
+        return errors
+
+    monkeypatch.setattr(self_test, function, noted)
+    is_passed, words = await verdict(FakeRunner(span))
+    assert is_passed, words
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
