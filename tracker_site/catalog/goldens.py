@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from meshnet.errors import ArtifactError
 from meshnet.golden.probe import GOLDEN_BYTES_MAX, excerpt_names, parse_golden, require_complete
 from meshnet.golden.tensor_file import LENGTH_BYTES, Matrix, header_bytes, parse_header, write_tensors
-from tracker_site.catalog.importing import CatalogError
+from tracker_site.catalog.errors import CatalogError
 from tracker_site.catalog.models import Model, golden_path
 
 if TYPE_CHECKING:
@@ -38,13 +38,36 @@ def import_golden(model: Model, path: Path) -> GoldenProbe:
             f"{model.artifact_digest[:16]}"
         )
         raise CatalogError("golden_of_another", "Golden probe of another model", message)
+    _require_fit(golden, model)
+    _keep(model, data)
+    return golden
+
+
+def is_golden_outdated(model: Model) -> bool:
+    """Whether the kept probe lacks rows that shards of the model, as it is known now, need.
+
+    One that cannot be read is none that lacks rows: it stays, and nodes are told to ask again.
+    """
+    path = model.golden_path
+    if path is None:
+        return False
+    try:
+        golden = parse_golden(_read(path))
+    except ArtifactError:
+        return False
+    try:
+        _require_fit(golden, model)
+    except ArtifactError:
+        return True
+    return False
+
+
+def _require_fit(golden: GoldenProbe, model: Model) -> None:
     if golden.n_layers != model.n_layers:
         message = f"it is of {golden.n_layers} layers, and {model.name} has {model.n_layers}"
         raise ArtifactError("golden_incomplete", "Golden probe lacks rows", message)
     every = range(1, model.n_layers)
     require_complete(golden, every if model.legal_cuts is None else model.legal_cuts, model.vocab_size)
-    _keep(model, data)
-    return golden
 
 
 def _read(path: Path) -> bytes:

@@ -2,7 +2,8 @@
 
 Invariants: the file is read, never kept; its bytes are untrusted, and only a vocabulary that opens is taken in; the
 row is written last, so that an interrupted import leaves no model behind. Importing again gives the model that is
-there; what is known of its layers becomes what is known of them now.
+there; what is known of its layers becomes what is known of them now, and a golden probe that lacks rows for that is
+dropped.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from django.conf import settings
 
 from meshnet.artifact.gguf import artifact_digest, read_header, refuse_missing, write_vocab_only
 from meshnet.artifact.model.cuts import legal_cuts
-from meshnet.errors import ArtifactError, MeshnetError
+from meshnet.errors import ArtifactError
 from meshnet.vocab import open_vocabulary
+from tracker_site.catalog.errors import CatalogError
+from tracker_site.catalog.goldens import is_golden_outdated
 from tracker_site.catalog.models import NAME_PATTERN, Model
 
 if TYPE_CHECKING:
@@ -25,16 +28,19 @@ if TYPE_CHECKING:
     from meshnet.vocab import Vocabulary
 
 
-class CatalogError(MeshnetError):
-    """The model was not taken in."""
-
-
 @dataclass(frozen=True)
 class ImportedModel:
-    """The model, and whether it is new."""
+    """What importing gave.
+
+    Attributes:
+        model: the model.
+        is_new: it was not there before.
+        lost_golden: its golden probe does not fit its layers as they are known now, and was dropped.
+    """
 
     model: Model
     is_new: bool
+    lost_golden: bool = False
 
 
 def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completion_micros: int = 0) -> ImportedModel:
@@ -59,8 +65,8 @@ def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completi
     digest = artifact_digest(header.paths).hex()
     existing = Model.objects.filter(artifact_digest=digest).first()
     if existing is not None:
-        _correct_layers(existing, header.n_layers, cuts)
-        return ImportedModel(existing, is_new=False)
+        lost_golden = _correct_layers(existing, header.n_layers, cuts)
+        return ImportedModel(existing, is_new=False, lost_golden=lost_golden)
     chosen = _free_name(name or _own_name(header))
     vocabulary_file = f"{digest}.gguf"
     vocabulary = _copy_vocabulary(header, vocabulary_file, template)
@@ -82,11 +88,22 @@ def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completi
     return ImportedModel(model, is_new=True)
 
 
-def _correct_layers(model: Model, n_layers: int, cuts: list[int]) -> None:
-    """An earlier version may have counted layers otherwise, or not have known where the model may be cut."""
-    if (model.n_layers, model.legal_cuts) != (n_layers, cuts):
-        model.n_layers, model.legal_cuts = n_layers, cuts
-        model.save(update_fields=["n_layers", "legal_cuts"])
+def _correct_layers(model: Model, n_layers: int, cuts: list[int]) -> bool:
+    """An earlier version may have counted layers otherwise, or not have known where the model may be cut.
+
+    Returns:
+        Whether the golden probe was dropped for it: shards that it has no rows for would never be offered.
+    """
+    if (model.n_layers, model.legal_cuts) == (n_layers, cuts):
+        return False
+    model.n_layers, model.legal_cuts = n_layers, cuts
+    outdated = model.golden_path if is_golden_outdated(model) else None
+    if outdated is not None:
+        model.golden_digest = ""
+    model.save(update_fields=["n_layers", "legal_cuts", "golden_digest"])
+    if outdated is not None:
+        outdated.unlink(missing_ok=True)
+    return outdated is not None
 
 
 def _copy_vocabulary(header: GgufHeader, file_name: str, template: str) -> Vocabulary:

@@ -77,9 +77,11 @@ def _import_model(chosen: argparse.Namespace) -> Outcome:
         "context_length": model.context_length,
         "vocab_size": model.vocab_size,
         "legal_cuts": model.legal_cuts,
+        "golden_digest": model.golden_digest,
     }
-    words = "is offered now" if imported.is_new else "was offered before"
-    return Outcome(f"{model.name} {words}: {model.architecture}, {model.n_layers} layers", fields)
+    words = f"{model.name} is offered now" if imported.is_new else f"{model.name} was offered before"
+    lost = "; its golden probe lacked rows and was dropped: make another" if imported.lost_golden else ""
+    return Outcome(f"{words}: {model.architecture}, {model.n_layers} layers{lost}", fields)
 
 
 def _import_golden(chosen: argparse.Namespace) -> Outcome:

@@ -10,7 +10,8 @@ from django.db import IntegrityError, transaction
 from meshnet.artifact.gguf import artifact_digest, read_header
 from meshnet.errors import ArtifactError
 from tests.simulators.fake_model import write_fake_model
-from tracker_site.catalog.importing import CatalogError, import_model
+from tracker_site.catalog.errors import CatalogError
+from tracker_site.catalog.importing import import_model
 from tracker_site.catalog.models import Model
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from meshnet.errors import ArtifactError, MeshnetError
 from meshnet.golden.probe import parse_golden, write_golden
 from tests.simulators.fake_model import write_fake_model
 from tests.unit.meshnet.golden.goldens import fake_golden
+from tracker_site.catalog.errors import CatalogError
 from tracker_site.catalog.goldens import import_golden
-from tracker_site.catalog.importing import CatalogError, import_model
+from tracker_site.catalog.importing import import_model
 from tracker_site.catalog.models import Model
 
 if TYPE_CHECKING:
@@ -176,6 +177,36 @@ def test_importing_the_model_again_keeps_its_probe(
 ) -> None:
     import_golden(model, write(write_golden(golden)))
     Model.objects.update(legal_cuts=None)
-    again = import_model(tmp_path / "fake.gguf").model
+    imported = import_model(tmp_path / "fake.gguf")
+    again = imported.model
+    assert not imported.lost_golden
     assert again.golden_path is not None
     assert again.golden_path.exists()
+
+
+@pytest.mark.parametrize("n_layers", [N_LAYERS, N_LAYERS - 1])
+def test_importing_the_model_again_drops_a_probe_that_lacks_rows_for_what_is_known_now(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path], tmp_path: Path, n_layers: int
+) -> None:
+    Model.objects.update(n_layers=n_layers, legal_cuts=[1])
+    early = replace(golden, n_layers=n_layers, hidden={1: golden.hidden[1]})
+    import_golden(Model.objects.get(), write(write_golden(early)))
+    assert len(kept()) == 1
+    imported = import_model(tmp_path / "fake.gguf")
+    stored = Model.objects.get()
+    assert (imported.lost_golden, imported.model.golden_digest, stored.golden_digest, kept()) == (True, "", "", [])
+    assert (stored.n_layers, stored.legal_cuts) == (N_LAYERS, [1, 2, 3])
+    import_golden(stored, write(write_golden(golden)))
+    assert Client().get(address(model, 1, 2)).status_code == 200
+
+
+def test_importing_the_model_again_keeps_a_probe_that_cannot_be_read_for_nodes_would_serve_untested(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path], tmp_path: Path
+) -> None:
+    import_golden(model, write(write_golden(golden)))
+    path = Model.objects.get().golden_path
+    assert path is not None
+    path.write_bytes(b"damaged")
+    Model.objects.update(legal_cuts=None)
+    assert not import_model(tmp_path / "fake.gguf").lost_golden
+    assert Client().get(address(model, 0, 4)).status_code == 503
