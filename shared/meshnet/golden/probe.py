@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "meshnet golden probe 1"
 GOLDEN_ROWS: Final = 8
-ROWS_MAX: Final = 64
+# A worker is sent all rows in one message. Source: docs/adr/0019.
+ROWS_MAX: Final = 16
 GOLDEN_BYTES_MAX: Final = 128 * 1024 * 1024
 LAYERS_MAX: Final = 4096
 DIGEST_BYTES: Final = 32

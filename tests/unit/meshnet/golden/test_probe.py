@@ -10,6 +10,7 @@ import pytest
 from meshnet.errors import ArtifactError
 from meshnet.golden.probe import (
     GOLDEN_ROWS,
+    ROWS_MAX,
     GoldenProbe,
     GoldenRows,
     draw_token_ids,
@@ -84,6 +85,15 @@ def rows_of(value: float, rows: int = GOLDEN_ROWS, width: int = 16) -> GoldenRow
 def test_a_wrong_probe_is_refused(wrong: GoldenProbe, why: str) -> None:
     with pytest.raises(ArtifactError, match=why):
         parse_golden(write_golden(wrong))
+
+
+def test_a_probe_has_no_more_rows_than_workers_take() -> None:
+    def probe_of(rows: int) -> GoldenProbe:
+        return spoiled(token_ids=(1,) * rows, hidden={1: rows_of(1.0, rows)}, logits=None)
+
+    assert parse_golden(write_golden(probe_of(16))).hidden[1].rows == ROWS_MAX
+    with pytest.raises(ArtifactError, match="not_golden"):
+        parse_golden(write_golden(probe_of(17)))
 
 
 def test_a_cut_off_or_longer_file_is_refused() -> None:
