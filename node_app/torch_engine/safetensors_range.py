@@ -29,6 +29,7 @@ from node_app.torch_engine.model_facts import GRAPHS, refuse_range, unsupported
 from node_app.torch_engine.safetensors_weights import SafetensorsWeights, bad_tensor
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 _F32_BYTES: Final = 4
 _EMBEDDINGS, _NORM, _HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
 _OF_THE_MODEL: Final = {_EMBEDDINGS, _NORM, _HEAD}
+# Ropes whose frequencies are the same at every position. The library changes others in a module that all sequences
+# share, while the cache holds rows that were turned before.
+_STEADY_ROPES: Final = {"default", "linear", "llama3"}
 _LAYER: Final = re.compile(r"model\.layers\.([0-9]{1,9})\.")
 
 
@@ -209,7 +213,15 @@ def read_config(folder: Path) -> PreTrainedConfig:
         raise unsupported("weights that are quantised")
     if any(kind != "full_attention" for kind in getattr(config, "layer_types", None) or []):
         raise unsupported(f"{config.model_type} with another attention than over all positions")
+    if not _is_steady(config.rope_parameters):
+        raise unsupported(f"{config.model_type} with a rope that changes with the position")
     return config
+
+
+def _is_steady(rope: Mapping[str, object]) -> bool:
+    if rope.get("rope_type") == "longrope":
+        return rope["short_factor"] == rope["long_factor"]
+    return rope.get("rope_type") in _STEADY_ROPES
 
 
 def _refuse_foreign(weights: SafetensorsWeights, n_layers: int) -> None:

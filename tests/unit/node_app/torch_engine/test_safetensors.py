@@ -13,6 +13,7 @@ import pytest
 
 from meshnet.errors import ArtifactError, MeshnetError, WorkerError
 from tests.simulators.tiny_models import TINY_MODELS, tiny_model
+from tests.simulators.tiny_models.transformers import ATTENTION
 
 torch = pytest.importorskip("torch", reason="no PyTorch: run packaging/torch_extra.py")
 pytest.importorskip("transformers", reason="no transformers: run packaging/torch_extra.py")
@@ -176,6 +177,7 @@ def retensor(folder: Path, of: Callable[[dict[str, torch.Tensor]], object]) -> N
     save_file(tensors, path)
 
 
+ROPE_PAIRS = ATTENTION.head_size // 2
 K = "model.layers.1.self_attn.k_proj.weight"
 CONFIGURATIONS: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
     ("unsupported_architecture", lambda config: config.update(model_type="mistral")),
@@ -185,6 +187,13 @@ CONFIGURATIONS: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
         lambda config: config.update(
             model_type="qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1
         ),
+    ),
+    ("unsupported_architecture", lambda config: config["rope_parameters"].update(rope_type="dynamic", factor=2.0)),
+    ("unsupported_architecture", lambda config: config["rope_parameters"].update(rope_type="yarn", factor=2.0)),
+    ("unsupported_architecture", lambda config: config["rope_parameters"].update(long_factor=[9.0] * ROPE_PAIRS)),
+    (
+        "unsupported_architecture",
+        lambda config: config.update(rope_scaling={"type": "dynamic", "factor": 2.0}, rope_parameters=None),
     ),
     ("bad_metadata", lambda config: config.update(model_type="nothing_known", auto_map={"AutoConfig": "evil.Config"})),
     ("bad_metadata", lambda config: config.update(num_attention_heads="four")),
@@ -205,6 +214,26 @@ def test_configurations_of_other_models_are_refused(
     with pytest.raises(MeshnetError) as refused:
         TorchEngine.load(llama)
     assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "default"},
+        {"rope_type": "linear", "factor": 2.0},
+        {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    ],
+    ids=lambda rope: rope["rope_type"],
+)
+def test_sequences_share_no_rope_that_one_of_them_changes(llama: Path, rope: dict[str, Any]) -> None:
+    change(llama, lambda config: config.update(rope_parameters={"rope_theta": 1e4, **rope}, max_position_embeddings=8))
+    engine = TorchEngine.load(llama)
+    first, other = engine.open(len(TOKENS)), engine.open(len(TOKENS))
+    rows = [first.step_tokens(TOKENS[:4])]
+    # Beyond the context that the model was trained with: here other ropes change.
+    other.step_tokens(TOKENS)
+    rows.append(first.step_tokens(TOKENS[4:7]))
+    assert close(engine.logits(torch.cat(rows)), logits_of(llama)[:7])
 
 
 @pytest.mark.parametrize(
