@@ -6,6 +6,7 @@ what the range's layers hold and no module takes is an error; no code of the fol
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 import re
@@ -29,7 +30,7 @@ from node_app.torch_engine.model_facts import GRAPHS, refuse_range, unsupported
 from node_app.torch_engine.safetensors_weights import SafetensorsWeights, bad_tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -43,6 +44,15 @@ _OF_THE_MODEL: Final = {_EMBEDDINGS, _NORM, _HEAD}
 # Ropes whose frequencies are the same at every position. The library changes others in a module that all sequences
 # share, while the cache holds rows that were turned before.
 _STEADY_ROPES: Final = {"default", "linear", "llama3"}
+_LARGEST_SIZE: Final = 2**31 - 1
+_SIZES: Final = (
+    "num_hidden_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "num_key_value_heads",
+    "max_position_embeddings",
+    "vocab_size",
+)
 _LAYER: Final = re.compile(r"model\.layers\.([0-9]{1,9})\.")
 
 
@@ -93,8 +103,8 @@ class SafetensorsRange:
             self._head = self._take_head(weights, config, embeddings)
         self.bytes_read = weights.bytes_read
         self.weights_bytes = weights.elements_read * _F32_BYTES
-        head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.cell_bytes = 2 * (layer_end - layer_begin) * config.num_key_value_heads * head_size * _F32_BYTES
+        kept = config.num_key_value_heads * _head_size(config)
+        self.cell_bytes = 2 * (layer_end - layer_begin) * kept * _F32_BYTES
 
     @classmethod
     def load(
@@ -201,12 +211,8 @@ def read_config(folder: Path) -> PreTrainedConfig:
         WorkerError: `unsupported_architecture`.
         ArtifactError: `bad_metadata`.
     """
-    try:
+    with _of_the_file():
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    # What a file that somebody wrote makes of the library's own checks is not a short list.
-    except Exception as error:
-        message = f"config.json cannot be used: {type(error).__name__}"
-        raise ArtifactError("bad_metadata", "Unusable model folder", message) from error
     if config.model_type not in GRAPHS:
         raise unsupported(f"the torch engine has no graph of {printable(config.model_type)}")
     if getattr(config, "quantization_config", None) is not None:
@@ -215,13 +221,44 @@ def read_config(folder: Path) -> PreTrainedConfig:
         raise unsupported(f"{config.model_type} with another attention than over all positions")
     if not _is_steady(config.rope_parameters):
         raise unsupported(f"{config.model_type} with a rope that changes with the position")
+    _refuse_sizes(config)
     return config
 
 
-def _is_steady(rope: Mapping[str, object]) -> bool:
+@contextlib.contextmanager
+def _of_the_file() -> Iterator[None]:
+    """Say one error where the library fails: what a file that somebody wrote makes of its code is not a short list."""
+    try:
+        yield
+    except Exception as error:
+        raise _bad_config(type(error).__name__) from error
+
+
+def _bad_config(why: str) -> ArtifactError:
+    return ArtifactError("bad_metadata", "Unusable model folder", f"config.json cannot be used: {why}")
+
+
+def _refuse_sizes(config: PreTrainedConfig) -> None:
+    """Refuse sizes that the library takes and no layer can have."""
+    for name in _SIZES:
+        size = getattr(config, name, None)
+        if type(size) is not int or not 0 < size <= _LARGEST_SIZE:
+            raise _bad_config(f"{name} is no possible number")
+    if config.num_attention_heads % config.num_key_value_heads:
+        raise _bad_config(f"{config.num_attention_heads} heads, {config.num_key_value_heads} of keys")
+
+
+def _is_steady(rope: Mapping[str, object] | None) -> bool:
+    if not isinstance(rope, dict):
+        return False
     if rope.get("rope_type") == "longrope":
-        return rope["short_factor"] == rope["long_factor"]
+        return rope.get("short_factor") == rope.get("long_factor")
     return rope.get("rope_type") in _STEADY_ROPES
+
+
+def _head_size(config: PreTrainedConfig) -> int:
+    size: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return size
 
 
 def _refuse_foreign(weights: SafetensorsWeights, n_layers: int) -> None:
@@ -236,10 +273,14 @@ def _empty_model(config: PreTrainedConfig, layer_begin: int, layer_end: int) -> 
     """Transformers' model of the range's layers, without weights; what follows from the configuration is there."""
     own = copy.deepcopy(config)
     own.num_hidden_layers = layer_end - layer_begin
-    if getattr(config, "layer_types", None):
-        own.layer_types = config.layer_types[layer_begin:layer_end]
-    with torch.device("meta"):
-        model = AutoModel.from_config(own, attn_implementation="sdpa", dtype=torch.float32).eval()
-    model.embed_tokens = None
-    model.rotary_emb = type(model.rotary_emb)(config=own)
+    with _of_the_file():
+        if getattr(config, "layer_types", None):
+            own.layer_types = config.layer_types[layer_begin:layer_end]
+        with torch.device("meta"):
+            model = AutoModel.from_config(own, attn_implementation="sdpa", dtype=torch.float32).eval()
+        model.embed_tokens = None
+        model.rotary_emb = type(model.rotary_emb)(config=own)
+    frequencies = model.rotary_emb.inv_freq
+    if 2 * len(frequencies) != _head_size(config) or not frequencies.isfinite().all():
+        raise _bad_config("its rope does not turn the elements of a head")
     return model.requires_grad_(requires_grad=False)

@@ -197,6 +197,23 @@ CONFIGURATIONS: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
     ),
     ("bad_metadata", lambda config: config.update(model_type="nothing_known", auto_map={"AutoConfig": "evil.Config"})),
     ("bad_metadata", lambda config: config.update(num_attention_heads="four")),
+    ("bad_metadata", lambda config: config.update(num_attention_heads=0)),
+    ("bad_metadata", lambda config: config.update(num_attention_heads=0, head_dim=None)),
+    ("bad_metadata", lambda config: config.update(num_key_value_heads=0)),
+    ("bad_metadata", lambda config: config.update(num_attention_heads=4, num_key_value_heads=3)),
+    ("bad_metadata", lambda config: config.update(num_hidden_layers=-1)),
+    ("bad_metadata", lambda config: config.update(hidden_size=-64)),
+    ("bad_metadata", lambda config: config.update(max_position_embeddings=0)),
+    ("bad_metadata", lambda config: config.update(pad_token_id=10**6)),
+    ("bad_metadata", lambda config: config.update(hidden_act="none")),
+    ("bad_metadata", lambda config: config["rope_parameters"].update(rope_theta="high")),
+    ("bad_metadata", lambda config: config["rope_parameters"].update(short_factor=[], long_factor=[])),
+    (
+        "bad_metadata",
+        lambda config: config.update(
+            rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0, "partial_rotary_factor": 0.5}
+        ),
+    ),
     ("bad_tensor", lambda config: config.update(num_key_value_heads=1)),
     ("bad_tensor", lambda config: config.update(vocab_size=161)),
     ("bad_tensor", lambda config: config.update(num_hidden_layers=5)),
