@@ -1,7 +1,8 @@
 """The golden probes of the catalogue's models: taken in whole, given out in excerpts.
 
 Invariants: a probe belongs to exactly one artifact and has rows wherever that may be cut; its file is named by its
-digest, and the row that names it is written after it, so that a reader finds an old probe or a new one, whole.
+digest, and the row that names it is written after it and before an old one goes: a reader finds an old probe or a new
+one, whole, or no file, and then reads the row again.
 """
 
 from __future__ import annotations

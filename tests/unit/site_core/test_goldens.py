@@ -15,8 +15,9 @@ from meshnet.errors import ArtifactError, MeshnetError
 from meshnet.golden.probe import parse_golden, write_golden
 from tests.simulators.fake_model import write_fake_model
 from tests.unit.meshnet.golden.goldens import fake_golden
+from tracker_site.catalog import views
 from tracker_site.catalog.errors import CatalogError
-from tracker_site.catalog.goldens import import_golden
+from tracker_site.catalog.goldens import import_golden, read_excerpt
 from tracker_site.catalog.importing import import_model
 from tracker_site.catalog.models import Model
 
@@ -146,7 +147,9 @@ def test_where_there_is_nothing_the_answer_is_404(
     for begin, end in ((0, 5), (2, 2), (3, 1), (9, 10), (0, 0), (10**30, 10**31)):
         assert code(address(model, begin, end)) == "no_golden_rows"
     assert Client().get("/api/models/short/golden/0/4").status_code == 404
-    assert Client().post(address(model, 0, 4)).status_code == 405
+    posted = Client().post(address(model, 0, 4))
+    assert (posted.status_code, posted.json()["error"]["code"]) == (405, "method_not_allowed")
+    assert posted["Allow"] == "GET, HEAD"
 
 
 def test_a_lost_or_damaged_file_is_no_404_for_nodes_would_serve_untested(
@@ -161,6 +164,40 @@ def test_a_lost_or_damaged_file_is_no_404_for_nodes_would_serve_untested(
     lost = Client().get(address(model, 0, 4))
     for answer in (damaged, lost):
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "golden_unreadable")
+
+
+def test_whoever_has_the_rows_is_not_sent_them_again(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path]
+) -> None:
+    import_golden(model, write(write_golden(golden)))
+    first = Client().get(address(model, 0, 4))
+    asked = Client().head(address(model, 0, 4))
+    assert (asked.status_code, asked["ETag"], asked["Content-Length"]) == (200, first["ETag"], str(len(first.content)))
+    again = Client().get(address(model, 0, 4), headers={"If-None-Match": first["ETag"]})
+    assert (again.status_code, again.content, again["ETag"]) == (304, b"", first["ETag"])
+    # What was never there is not called unchanged.
+    assert Client().get(address(model, 0, 9), headers={"If-None-Match": first["ETag"]}).status_code == 404
+    import_golden(Model.objects.get(), write(write_golden(replace(golden, pin="another build"))))
+    replaced = Client().get(address(model, 0, 4), headers={"If-None-Match": first["ETag"]})
+    assert (replaced.status_code, parse_golden(replaced.content).pin) == (200, "another build")
+
+
+def test_a_probe_that_is_replaced_while_it_is_asked_for_is_answered_by_the_new_one(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import_golden(model, write(write_golden(golden)))
+    paths = []
+
+    def replace_and_read(path: Path, *place: int) -> bytes | None:
+        if not paths:
+            import_golden(Model.objects.get(), write(write_golden(replace(golden, pin="another build"))))
+        paths.append(path)
+        return read_excerpt(path, *place)
+
+    monkeypatch.setattr(views, "read_excerpt", replace_and_read)
+    answer = Client().get(address(model, 0, 4))
+    assert (answer.status_code, len(set(paths)), len(paths)) == (200, 2, 2)
+    assert parse_golden(answer.content).pin == "another build"
 
 
 def test_one_address_may_ask_so_often(
