@@ -82,4 +82,4 @@ class TorchProgram:
         if not isinstance(shard, TorchShard):
             raise TypeError("a shard of another engine")
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, run_probe, shard.engine, request)
+        return await loop.run_in_executor(self._thread, run_probe, shard, request)

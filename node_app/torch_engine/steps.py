@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from meshnet.frame import Frame
     from node_app.stage_worker.machine import Step
     from node_app.torch_engine.engine import TorchEngine
+    from node_app.torch_engine.shard import TorchShard
 
 
 def run_step(step: Step) -> Outcome:
@@ -44,13 +45,17 @@ def run_step(step: Step) -> Outcome:
         return Outcome(failure=FailureCode.NOT_FINITE)
 
 
-def run_probe(engine: TorchEngine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
+def run_probe(shard: TorchShard, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
     """The shard's output rows for ids, or for rows; a shard without the head takes rows of zeros for ids.
 
+    Refuses what the native worker refuses, so that a caller's mistake shows with either.
+
     Raises:
-        WorkerError: `bad_token_id`, `wrong_shape` or `not_finite`.
+        WorkerError: `bad_token_id`, `wrong_dtype`, `wrong_shape`, `wrong_size` or `not_finite`.
     """
-    hidden = engine.embed(request.token_ids or [1]) if engine.owns_input else _probe_rows(engine, request)
+    engine = shard.engine
+    rows = _probe_length(shard, request)
+    hidden = engine.embed(request.token_ids or [1]) if engine.owns_input else _probe_rows(engine, request, rows)
     sequence = engine.open(len(hidden))
     rows = torch.cat([sequence.step_rows(part) for part in hidden.split(request.step_rows or len(hidden))])
     name, output = ("logits", engine.logits(rows)) if engine.owns_output else ("hidden", rows)
@@ -72,14 +77,30 @@ def _run(sequence: TorchSequence, frame: Frame) -> torch.Tensor:
     return sequence.step_rows(_from_bytes(seam_codec.unpack_rows(tensor.codec, tensor.data), tensor.shape[1]))
 
 
-def _probe_rows(engine: TorchEngine, request: worker_pb2.ProbeRequest) -> torch.Tensor:
+def _probe_length(shard: TorchShard, request: worker_pb2.ProbeRequest) -> int:
+    has_rows = bool(request.tensors) and len(request.tensors[0].shape) == 2
+    rows = request.tensors[0].shape[0] if has_rows else max(1, len(request.token_ids))
+    longest = min(shard.max_step_rows, shard.context_length)
+    if not 0 < rows <= longest:
+        raise WorkerError("wrong_shape", "Bad probe", f"{rows} rows instead of 1 to {longest}")
+    ids = len(request.token_ids) or int(shard.owns_input)
+    if ids not in {0, rows}:
+        raise WorkerError("wrong_shape", "Bad probe", f"{ids} token ids for {rows} rows")
+    return rows
+
+
+def _probe_rows(engine: TorchEngine, request: worker_pb2.ProbeRequest, rows: int) -> torch.Tensor:
     width = engine.facts.width
     if not request.tensors:
-        return torch.zeros(max(1, len(request.token_ids)), width)
-    data = request.tensors[0].data
-    if not data or len(data) % (4 * width):
-        raise WorkerError("wrong_shape", "Bad probe", "rows of another width")
-    return _from_bytes(data, width)
+        return torch.zeros(rows, width)
+    tensor = request.tensors[0]
+    if tensor.dtype != frame_pb2.DTYPE_F32 or tensor.codec != frame_pb2.CODEC_RAW:
+        raise WorkerError("wrong_dtype", "Bad probe", "a probe takes raw f32 rows")
+    if list(tensor.shape) != [rows, width]:
+        raise WorkerError("wrong_shape", "Bad probe", f"rows of the shape {list(tensor.shape)}")
+    if len(tensor.data) != 4 * rows * width:
+        raise WorkerError("wrong_size", "Bad probe", f"{len(tensor.data)} bytes for {rows} rows of {width}")
+    return _from_bytes(tensor.data, width)
 
 
 def _from_bytes(data: bytes, width: int) -> torch.Tensor:
