@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from meshnet.errors import ArtifactError, MeshnetError, WorkerError
 from meshnet.generation.chunking import measured_rows
-from meshnet.v1 import session_pb2, worker_pb2
 from node_app.artifacts.digest_cache import changed
 from node_app.blocking import run_blocking
 from node_app.golden_rows import too_slow
+from node_app.loading import load_request
 from node_app.refusal import WORKER_LOST
 from node_app.reporting import PeerListener, ShardFacts
 from node_app.runtime_directory import compute_turn_path
@@ -28,6 +28,7 @@ from node_app.worker.self_test import SelfTestResult, ShardToProve, prove_shard
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from meshnet.v1 import worker_pb2
     from node_app.artifacts.digest_cache import DigestCache
     from node_app.artifacts.model_file import ModelFile
     from node_app.golden_rows import GoldenSource
@@ -109,7 +110,8 @@ class WorkerLife:
         try:
             digest = await run_blocking(self._hash_files, "model-digest")
             limits = self._plan_limits()
-            shard = await self._running().client.load(self._load_request(digest, limits), LOAD_SILENCE_S)
+            request = load_request(self._model, self._model.layers, digest, limits, compute_turn_path())
+            shard = await self._running().client.load(request, LOAD_SILENCE_S)
             # What the worker mapped must be what was hashed; a file that is as it was is not read again.
             if await run_blocking(self._hash_files, "model-digest") != digest:
                 raise changed()
@@ -244,23 +246,3 @@ class WorkerLife:
         model, figures = self._model, self._hardware.figures()
         need = ShardNeed(model.weights_bytes, model.caches, model.width, model.context_length)
         return plan_limits(need, self._wishes, figures.cores, figures.memory_available_bytes)
-
-    def _load_request(self, digest: bytes, limits: WorkerLimits) -> worker_pb2.LoadRequest:
-        model = self._model
-        layers = session_pb2.LayerRange(layer_begin=model.layers.layer_begin, layer_end=model.layers.layer_end)
-        request = worker_pb2.LoadRequest(
-            engine=worker_pb2.ENGINE_KIND_FAKE if model.is_fake else worker_pb2.ENGINE_KIND_LLAMA,
-            gguf_path=str(model.paths[0].resolve()),
-            layers=layers,
-            context_length=limits.context_length,
-            kv_cells=limits.kv_cells,
-            max_sessions=limits.max_sessions,
-            threads=limits.threads,
-            ubatch=limits.ubatch_rows,
-            flash_attention=True,  # as upstream chooses on every backend we load; part of the exact class
-            artifact_digest=digest,
-            turn_path=str(compute_turn_path()),
-        )
-        if model.is_fake:
-            request.fake.CopyFrom(worker_pb2.FakeModel(n_layers=model.n_layers, width=model.width))
-        return request

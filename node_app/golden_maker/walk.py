@@ -11,17 +11,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
+from meshnet.artifact.model.caches import UBATCH_ROWS
 from meshnet.errors import WorkerError
 from meshnet.golden.comparing import SAME_BACKEND, RowErrors, compare_logits, compare_rows
 from meshnet.golden.probe import GoldenProbe, GoldenRows, draw_token_ids
-from meshnet.v1 import session_pb2, worker_pb2
+from node_app.loading import load_request
 from node_app.settings import LayerSpan
-from node_app.worker.limits import DEFAULT_CONTEXT_LENGTH
+from node_app.worker.limits import DEFAULT_CONTEXT_LENGTH, WorkerLimits
 from node_app.worker.self_test import RowRunner, run_golden
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from meshnet.v1 import worker_pb2
     from node_app.artifacts.model_file import ModelFile
     from node_app.worker.client import LoadedShard
 
@@ -85,7 +87,8 @@ async def make_golden(worker: RangeWorker, walk: Walk) -> MadeGolden:
     errors = RowErrors()
     for layers in walk.ranges():
         walk.tell(layers)
-        contract = (await worker.load(_load_request(walk, layers), LOAD_SILENCE_S)).contract
+        request = load_request(walk.model, layers, walk.artifact_digest, _limits(walk), walk.turn_path)
+        contract = (await worker.load(request, LOAD_SILENCE_S)).contract
         token_ids = token_ids or draw_token_ids(walk.artifact_digest, contract.vocab_size)
         given = await _run(worker, token_ids, taken, step_rows=0)
         again = await _run(worker, token_ids, taken, step_rows=1)
@@ -116,22 +119,13 @@ def _compare(found: GoldenRows, expected: GoldenRows, taken: GoldenRows | None, 
     return compare_logits(found, expected) if is_tail else compare_rows(found, expected, taken)
 
 
-def _load_request(walk: Walk, layers: LayerSpan) -> worker_pb2.LoadRequest:
-    model = walk.model
-    # As long as nodes choose by themselves: it picks rope factors.
-    context_length = min(model.context_length, DEFAULT_CONTEXT_LENGTH)
-    request = worker_pb2.LoadRequest(
-        engine=worker_pb2.ENGINE_KIND_FAKE if model.is_fake else worker_pb2.ENGINE_KIND_LLAMA,
-        gguf_path=str(model.paths[0].resolve()),
-        layers=session_pb2.LayerRange(layer_begin=layers.layer_begin, layer_end=layers.layer_end),
+def _limits(walk: Walk) -> WorkerLimits:
+    # As nodes choose by themselves: the context picks rope factors, and steps of other sizes round otherwise.
+    context_length = min(walk.model.context_length, DEFAULT_CONTEXT_LENGTH)
+    return WorkerLimits(
+        threads=walk.threads,
         context_length=context_length,
         kv_cells=context_length * SEQUENCES,
         max_sessions=SEQUENCES,
-        threads=walk.threads,
-        flash_attention=True,
-        artifact_digest=walk.artifact_digest,
-        turn_path=walk.turn_path,
+        ubatch_rows=UBATCH_ROWS,
     )
-    if model.is_fake:
-        request.fake.CopyFrom(worker_pb2.FakeModel(n_layers=model.n_layers, width=model.width))
-    return request
