@@ -36,8 +36,8 @@ class Tolerance:
 # Rows of a shard that must be near; a broken kernel spoils more than a quarter of them.
 NEAR_PART: Final = 0.75
 
-# The engine that made the golden rows, on another machine or in steps of other sizes; and any other engine.
-# Source: docs/parity.md, Self test.
+# The engine that made the golden rows, in steps of other sizes; and any other engine. Measured on one machine: what
+# other processors add is not known. Source: docs/parity.md, Self test.
 SAME_BACKEND: Final = Tolerance(cosine=0.995, error=0.1, wild=0.75)
 OTHER_BACKEND: Final = Tolerance(cosine=0.985, error=0.15, wild=0.75)
 
