@@ -24,7 +24,7 @@ from meshnet.golden.comparing import OTHER_BACKEND, SAME_BACKEND, RowErrors, tol
 from meshnet.golden.probe import GoldenProbe
 from node_app.settings import LayerSpan
 from node_app.worker.client import WorkerClient
-from tests.integration.self_test.ranges import a_worker, errors_of, golden_by, ranges_of
+from tests.integration.self_test.ranges import a_worker, errors_of, golden_by, kind_of, ranges_of
 from tests.integration.torch_engine.torch_routes import torch_worker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,11 +58,6 @@ def _tell(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-def _kind(layers: LayerSpan, n_layers: int) -> str:
-    count = layers.layer_end - layers.layer_begin
-    return "whole" if count == n_layers else f"{count} layer(s)"
-
-
 async def _measure(client: WorkerClient, model: Path, golden: GoldenProbe, name: str, record: Record) -> None:
     found: dict[str, RowErrors] = {}
     for layers in ranges_of(golden):
@@ -70,7 +65,7 @@ async def _measure(client: WorkerClient, model: Path, golden: GoldenProbe, name:
         tolerance = tolerance_for(golden.backend, backend)
         record.ranges += 1
         record.passed += at_once.is_within(tolerance) and one_by_one.is_within(tolerance)
-        kind = _kind(layers, golden.n_layers)
+        kind = kind_of(layers, golden.n_layers)
         found[kind] = found.get(kind, RowErrors()) + at_once + one_by_one
     for kind, errors in found.items():
         record.rows += len(errors.rows)

@@ -71,12 +71,33 @@ async def loaded_range(
         await client.unload()
 
 
+def kind_of(layers: LayerSpan, n_layers: int) -> str:
+    """What ranges are told apart by in the figures."""
+    count = layers.layer_end - layers.layer_begin
+    return "whole" if count == n_layers else f"{count} layer(s)"
+
+
 async def verdict_on(
     client: WorkerClient, model: Path, loaded: LayerSpan, golden: GoldenProbe, tested_as: LayerSpan | None = None
 ) -> SelfTestResult:
     """Load a range, test it (as if it were another one), unload it."""
     async with loaded_range(client, model, loaded, golden.artifact_digest) as backend:
         return await prove_shard(client, ShardToProve(tested_as or loaded, backend), golden)
+
+
+async def verdicts_on(
+    client: WorkerClient, model: Path, golden: GoldenProbe
+) -> tuple[list[SelfTestResult], dict[str, RowErrors]]:
+    """Test every range, and say how far rows are from golden ones by kind of range, both ways together."""
+    verdicts = []
+    found: dict[str, RowErrors] = {}
+    for layers in ranges_of(golden):
+        async with loaded_range(client, model, layers, golden.artifact_digest) as backend:
+            verdicts.append(await prove_shard(client, ShardToProve(layers, backend), golden))
+            both = [await compare_shard(client, layers, golden, step_rows) for step_rows in (0, 1)]
+        kind = kind_of(layers, golden.n_layers)
+        found[kind] = sum(both, found.get(kind, RowErrors()))
+    return verdicts, found
 
 
 async def errors_of(
