@@ -44,6 +44,17 @@ def import_golden(model: Model, path: Path) -> GoldenProbe:
     return golden
 
 
+def drop_golden(model: Model) -> bool:
+    """Forget a model's golden probe; whether there was one."""
+    path = model.golden_path
+    if path is None:
+        return False
+    model.golden_digest = ""
+    model.save(update_fields=["golden_digest"])
+    path.unlink(missing_ok=True)
+    return True
+
+
 def is_golden_outdated(model: Model) -> bool:
     """Whether the kept probe lacks rows that shards of the model, as it is known now, need.
 

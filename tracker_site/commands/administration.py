@@ -19,7 +19,7 @@ from meshnet.errors import MeshnetError
 from tracker_site.accounts.models import ApiKey, BearerSecret, NodeToken, User
 from tracker_site.billing.audit import audit_ledger
 from tracker_site.billing.ledger import balance_micros, grant
-from tracker_site.catalog.goldens import import_golden
+from tracker_site.catalog.goldens import drop_golden, import_golden
 from tracker_site.catalog.importing import import_model
 from tracker_site.catalog.models import Model
 from tracker_site.commands.output import Outcome
@@ -85,9 +85,7 @@ def _import_model(chosen: argparse.Namespace) -> Outcome:
 
 
 def _import_golden(chosen: argparse.Namespace) -> Outcome:
-    model = Model.objects.filter(name=chosen.model).first()
-    if model is None:
-        raise AdministrationError("unknown_model", "No such model", f"no model is called {chosen.model}")
+    model = _model(chosen.model)
     golden = import_golden(model, chosen.golden)
     fields = {
         "name": model.name,
@@ -98,6 +96,20 @@ def _import_golden(chosen: argparse.Namespace) -> Outcome:
     }
     words = f"{model.name}: nodes prove their shards by {len(golden.token_ids)} rows at {len(golden.cuts)} cuts"
     return Outcome(words, fields)
+
+
+def _drop_golden(chosen: argparse.Namespace) -> Outcome:
+    model = _model(chosen.model)
+    dropped = drop_golden(model)
+    words = "its golden probe was dropped" if dropped else "there was no golden probe"
+    return Outcome(f"{model.name}: {words}; nodes serve it untested", {"name": model.name, "dropped": dropped})
+
+
+def _model(name: str) -> Model:
+    model = Model.objects.filter(name=name).first()
+    if model is None:
+        raise AdministrationError("unknown_model", "No such model", f"no model is called {name}")
+    return model
 
 
 def _create_user(chosen: argparse.Namespace) -> Outcome:
@@ -161,6 +173,7 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Outcome]]] = {
     "migrate": _migrate,
     "import-model": _import_model,
     "import-golden": _import_golden,
+    "drop-golden": _drop_golden,
     "create-user": _create_user,
     "create-key": _create_secret(ApiKey, "key"),
     "create-node-token": _create_secret(NodeToken, "token"),

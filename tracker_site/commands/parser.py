@@ -20,7 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add(commands, "migrate", "create or update the database")
     _add_import_model(commands)
-    _add_import_golden(commands)
+    _add_goldens(commands)
     _add_accounts(commands)
     _add(commands, "audit", "check that the ledger adds up")
     _add_processes(commands)
@@ -47,10 +47,12 @@ def _add_import_model(commands: argparse._SubParsersAction[argparse.ArgumentPars
     )
 
 
-def _add_import_golden(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_goldens(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = _add(commands, "import-golden", "let nodes prove their shards of a model by a file of `meshnet probe`")
     command.add_argument("model", help="what clients call it")
     command.add_argument("golden", type=Path, help="the golden probe")
+    command = _add(commands, "drop-golden", "let nodes serve a model untested again")
+    command.add_argument("model", help="what clients call it")
 
 
 def _add_accounts(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -107,6 +107,8 @@ def test_a_golden_probe_is_imported_for_its_own_model(run: Run, tmp_path: Path, 
     assert "[unknown_model]" in run.fails(1, "import-golden", "other", str(path))
     path.write_bytes(write_golden(fake_golden(4, 16)))
     assert "[golden_of_another]" in run.fails(1, "import-golden", "fake", str(path))
+    assert [run.json("drop-golden", "fake")["dropped"] for _ in range(2)] == [True, False]
+    assert "[unknown_model]" in run.fails(1, "drop-golden", "other")
 
 
 def test_a_tampered_ledger_fails_the_audit(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

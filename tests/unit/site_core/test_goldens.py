@@ -17,7 +17,7 @@ from tests.simulators.fake_model import write_fake_model
 from tests.unit.meshnet.golden.goldens import fake_golden
 from tracker_site.catalog import views
 from tracker_site.catalog.errors import CatalogError
-from tracker_site.catalog.goldens import import_golden, read_excerpt
+from tracker_site.catalog.goldens import drop_golden, import_golden, read_excerpt
 from tracker_site.catalog.importing import import_model
 from tracker_site.catalog.models import Model
 
@@ -108,6 +108,17 @@ def test_a_probe_of_a_wrong_file_or_of_less_is_refused(
             import_golden(model, write(data))
     assert Model.objects.get().golden_digest == hashlib.sha256(write_golden(golden)).hexdigest()
     print(f"golden probes refused: {len(wrong)}")
+
+
+def test_a_probe_that_is_dropped_is_not_given_out(
+    model: Model, golden: GoldenProbe, write: Callable[[bytes], Path]
+) -> None:
+    assert not drop_golden(model)
+    import_golden(model, write(write_golden(golden)))
+    assert drop_golden(Model.objects.get())
+    assert (kept(), Client().get(address(model, 0, 4)).status_code) == ([], 404)
+    import_golden(Model.objects.get(), write(write_golden(golden)))
+    assert Client().get(address(model, 0, 4)).status_code == 200
 
 
 def test_an_absent_file_is_refused(model: Model, tmp_path: Path) -> None:
