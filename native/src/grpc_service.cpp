@@ -13,6 +13,8 @@ constexpr std::uint32_t kWatchIntervalMaxMs = 60'000;
 // How often a waiting stream looks whether its client is still there.
 constexpr std::chrono::milliseconds kWatchSlice{500};
 constexpr std::chrono::milliseconds kProbeDeadline{30'000};
+// A self test computes its rows at once and one by one.
+constexpr std::chrono::milliseconds kSelfTestDeadline{120'000};
 
 // The one translation of our codes into gRPC's; the message begins with the stable code.
 grpc::Status ToGrpc(const meshnet::Status& status) {
@@ -198,7 +200,7 @@ grpc::Status WorkerService::Probe(grpc::ServerContext* /*context*/, const v1::Pr
                                   v1::ProbeReply* reply) {
   const std::shared_ptr<StageWorker> stage = host_->stage();
   if (stage == nullptr) return ToGrpc({Code::kNotReady, "no shard is loaded"});
-  Result<v1::ProbeReply> result = stage->Probe(*request, kProbeDeadline);
+  Result<v1::ProbeReply> result = stage->Probe(*request, request->want_outputs() ? kSelfTestDeadline : kProbeDeadline);
   if (!result.ok()) return ToGrpc(result.status());
   *reply = std::move(result.value());
   return grpc::Status::OK;

@@ -22,7 +22,7 @@ StageWorker::StageWorker(std::unique_ptr<ShardEngine> engine, std::unique_ptr<Co
       turn_(std::move(turn)),
       sink_(sink),
       machine_(engine_->facts()),
-      step_ended_at_(Now()),
+      step_at_(Now()),
       watch_at_(Now()),
       runner_(engine_.get(), captures_.get()) {
   compute_thread_ = std::thread([this] { ComputeLoop(); });
@@ -127,6 +127,7 @@ StageWorker::Round StageWorker::TakeRound(bool has_turn) {
   if (has_turn) round.items = machine_.TakeStep(Now(), turn_->OthersDecode());
   round.jobs = std::exchange(jobs_, {});
   is_computing_ = !round.items.empty() || !round.jobs.empty();
+  if (is_computing_) step_at_ = Now();
   return round;
 }
 
@@ -156,8 +157,7 @@ void StageWorker::CommitRound(Round* round) {
   }
   orders_done_ += round->orders.size();
   if (!round->orders.empty()) released_.notify_all();
-  if (!round->items.empty()) step_ended_at_ = Now();
-  is_computing_ = false;
+  if (std::exchange(is_computing_, false)) step_at_ = Now();
   machine_.CommitStep(std::move(round->items), Now());
 }
 
@@ -254,7 +254,7 @@ void StageWorker::FillStatus(v1::StatusReply* reply) const {
   reply->set_steps(counters.steps);
   reply->set_rows(counters.rows);
   reply->set_compute_us(counters.compute_us);
-  reply->set_last_step_age_ms(MillisecondsSince(step_ended_at_));
+  reply->set_last_step_age_ms(MillisecondsSince(step_at_));
   reply->set_computing(is_computing_);
   std::uint32_t frames = 0;
   std::uint64_t bytes = 0;

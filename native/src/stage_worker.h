@@ -105,7 +105,7 @@ class StageWorker {
   bool is_computing_ = false;
   bool flush_wanted_ = false;  // of the watchdog
   bool is_stopping_ = false;
-  TimePoint step_ended_at_;
+  TimePoint step_at_;  // the engine began or ended something
   TimePoint watch_at_;
 
   StepRunner runner_;         // compute thread only

@@ -20,11 +20,11 @@ bool WantsLogits(const v1::Frame& frame) { return frame.phase() != v1::PHASE_PRE
 void StepRunner::Run(std::vector<StepItem>* items) {
   const TimePoint gather_at = std::chrono::steady_clock::now();
   Gather(items);
-  const std::uint32_t gather_us = MicrosecondsSince(gather_at);
+  const std::uint32_t gather_us = MicrosecondsSince(gather_at) - rewind_us_;
   const TimePoint step_at = std::chrono::steady_clock::now();
   const Status status = engine_->Step(slices_, &results_);
   const TimePoint step_end_at = std::chrono::steady_clock::now();
-  const std::uint32_t compute_us = Microseconds(step_end_at - step_at);
+  const std::uint32_t compute_us = rewind_us_ + Microseconds(step_end_at - step_at);
   for (std::size_t i = 0; i < slices_.size(); ++i) {
     StepItem& item = (*items)[slice_items_[i]];
     item.begin_at = step_at;
@@ -49,11 +49,16 @@ void StepRunner::Gather(std::vector<StepItem>* items) {
   for (const StepItem& item : *items) floats += std::size_t{item.rows.frame.rows()} * facts.input_width;
   hidden_.resize(floats);
   logits_rows_.resize(items->size());
+  rewind_us_ = 0;
   std::size_t offset = 0;
   for (std::size_t i = 0; i < items->size(); ++i) {
     StepItem& item = (*items)[i];
     const v1::Frame& frame = item.rows.frame;
-    if (frame.rewind()) item.status = engine_->Rewind(item.session->sequence(), frame.position());
+    if (frame.rewind()) {
+      const TimePoint rewind_at = std::chrono::steady_clock::now();
+      item.status = engine_->Rewind(item.session->sequence(), frame.position());
+      rewind_us_ += MicrosecondsSince(rewind_at);
+    }
     if (!item.status.ok()) continue;
     StepSlice slice;
     slice.sequence = item.session->sequence();

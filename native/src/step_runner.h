@@ -53,6 +53,7 @@ class StepRunner {
 
   ShardEngine* const engine_;
   ShardCaptures* const captures_;
+  std::uint32_t rewind_us_ = 0;  // of this step: an engine may have to recompute rows
   std::vector<float> hidden_;
   std::vector<StepSlice> slices_;
   std::vector<std::size_t> slice_items_;  // item of each slice
