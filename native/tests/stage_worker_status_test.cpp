@@ -29,6 +29,8 @@ class HeldEngine : public ShardEngine {
     return engine_->Step(slices, results);
   }
   Status Rewind(SequenceId sequence, std::uint64_t length) override { return engine_->Rewind(sequence, length); }
+  Result<SequenceState> Save(SequenceId sequence, StateScope scope) override { return engine_->Save(sequence, scope); }
+  Status Restore(SequenceId sequence, const SequenceState& state) override { return engine_->Restore(sequence, state); }
   void Close(SequenceId sequence) override { engine_->Close(sequence); }
   std::uint64_t Length(SequenceId sequence) const override { return engine_->Length(sequence); }
   bool IsUsable(SequenceId sequence) const override { return engine_->IsUsable(sequence); }
