@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "forwarding_engine.h"
 #include "machine_fixture.h"
 
 namespace meshnet {
@@ -18,18 +19,13 @@ constexpr std::uint32_t kPromptRows = 50;
 constexpr std::uint32_t kSingleRows = 70;
 
 // FakeEngine with a memory that only a saved state brings back.
-class StatefulEngine : public ShardEngine {
+class StatefulEngine : public ForwardingEngine {
  public:
   explicit StatefulEngine(LayerSpan layers, bool damages_states = false)
-      : engine_(LoadFake(layers)), facts_(engine_->facts()), damages_states_(damages_states) {
+      : ForwardingEngine(layers), damages_states_(damages_states) {
     facts_.truncates = false;
   }
 
-  const ShardFacts& facts() const override { return facts_; }
-  Status Open(SequenceId sequence) override { return engine_->Open(sequence); }
-  Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) override {
-    return engine_->Step(slices, results);
-  }
   Status Rewind(SequenceId sequence, std::uint64_t length) override {
     const bool is_possible = length == 0 || length >= engine_->Length(sequence);
     return is_possible ? engine_->Rewind(sequence, length) : Status(Code::kRewindRefused, "a state");
@@ -39,14 +35,8 @@ class StatefulEngine : public ShardEngine {
     if (state.ok() && damages_states_) ++state.value().bytes.back();
     return state;
   }
-  Status Restore(SequenceId sequence, const SequenceState& state) override { return engine_->Restore(sequence, state); }
-  void Close(SequenceId sequence) override { engine_->Close(sequence); }
-  std::uint64_t Length(SequenceId sequence) const override { return engine_->Length(sequence); }
-  bool IsUsable(SequenceId sequence) const override { return engine_->IsUsable(sequence); }
 
  private:
-  const std::unique_ptr<ShardEngine> engine_;
-  ShardFacts facts_;
   const bool damages_states_;
 };
 

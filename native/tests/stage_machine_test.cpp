@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "forwarding_engine.h"
 #include "machine_fixture.h"
 
 namespace meshnet {
@@ -425,25 +426,9 @@ TEST(StageMachineTest, APromptIsCutWhileAnotherWorkerOfTheMachineDecodes) {
 }
 
 // Computes prompts and decode rows in steps of their own, as llama.cpp does.
-class ApartEngine : public ShardEngine {
+class ApartEngine : public ForwardingEngine {
  public:
-  ApartEngine() : engine_(LoadFake({0, 8})), facts_(engine_->facts()) { facts_.mixes_phases = false; }
-
-  const ShardFacts& facts() const override { return facts_; }
-  Status Open(SequenceId sequence) override { return engine_->Open(sequence); }
-  Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) override {
-    return engine_->Step(slices, results);
-  }
-  Status Rewind(SequenceId sequence, std::uint64_t length) override { return engine_->Rewind(sequence, length); }
-  Result<SequenceState> Save(SequenceId sequence, StateScope scope) override { return engine_->Save(sequence, scope); }
-  Status Restore(SequenceId sequence, const SequenceState& state) override { return engine_->Restore(sequence, state); }
-  void Close(SequenceId sequence) override { engine_->Close(sequence); }
-  std::uint64_t Length(SequenceId sequence) const override { return engine_->Length(sequence); }
-  bool IsUsable(SequenceId sequence) const override { return engine_->IsUsable(sequence); }
-
- private:
-  const std::unique_ptr<ShardEngine> engine_;
-  ShardFacts facts_;
+  ApartEngine() : ForwardingEngine({0, 8}) { facts_.mixes_phases = false; }
 };
 
 // The rows of each session's part in the next step, in order.

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "forwarding_engine.h"
 #include "machine_fixture.h"
 #include "stage_worker.h"
 
@@ -16,10 +17,10 @@ constexpr std::chrono::seconds kAtMost{10};
 constexpr std::chrono::milliseconds kIdle{400};
 
 // A step begins when it likes and ends when the test says so.
-class HeldEngine : public ShardEngine {
+class HeldEngine : public ForwardingEngine {
  public:
-  const ShardFacts& facts() const override { return engine_->facts(); }
-  Status Open(SequenceId sequence) override { return engine_->Open(sequence); }
+  HeldEngine() : ForwardingEngine({0, 8}) {}
+
   Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) override {
     std::unique_lock lock(mutex_);
     is_inside_ = true;
@@ -28,12 +29,6 @@ class HeldEngine : public ShardEngine {
     is_inside_ = is_released_ = false;
     return engine_->Step(slices, results);
   }
-  Status Rewind(SequenceId sequence, std::uint64_t length) override { return engine_->Rewind(sequence, length); }
-  Result<SequenceState> Save(SequenceId sequence, StateScope scope) override { return engine_->Save(sequence, scope); }
-  Status Restore(SequenceId sequence, const SequenceState& state) override { return engine_->Restore(sequence, state); }
-  void Close(SequenceId sequence) override { engine_->Close(sequence); }
-  std::uint64_t Length(SequenceId sequence) const override { return engine_->Length(sequence); }
-  bool IsUsable(SequenceId sequence) const override { return engine_->IsUsable(sequence); }
 
   bool WaitUntilInside() {
     std::unique_lock lock(mutex_);
@@ -46,7 +41,6 @@ class HeldEngine : public ShardEngine {
   }
 
  private:
-  const std::unique_ptr<ShardEngine> engine_ = LoadFake({0, 8});
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_inside_ = false;
