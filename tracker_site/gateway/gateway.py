@@ -1,6 +1,6 @@
 """Where generations are started: who may, how many at once, and which are alive.
 
-Invariants: every started generation is in `live` until it is settled; a slot is given back once, whatever happened
+Invariants: every started generation is in `live` until it is settled; its slot is given back, whatever happened
 between taking it and settling. Belongs to one event loop.
 """
 
@@ -9,23 +9,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import RouteError, describe_unforeseen
-from meshnet.openai.errors import RATE_LIMITED, SERVER_ERROR, RequestError
+from meshnet.openai.errors import SERVER_ERROR, RequestError
 from meshnet.openai.http_refusals import unknown_model
 from meshnet.openai.response_writer import ID_PREFIXES
 from meshnet.openai.specification import TextPrompt
 from meshnet.vocab import VocabularyError
 from tracker_site.gateway.admission import Admission, admit
 from tracker_site.gateway.generation import Generation
+from tracker_site.gateway.slots import Slots, site_busy
 from tracker_site.gateway.vocabularies import Vocabularies, tokenise
 
 if TYPE_CHECKING:
     from meshnet.openai.specification import Face, GenerationSpec
     from tracker_site.gateway.parts import Parts
     from tracker_site.gateway.ports import Caller, ModelSource, ServedModel
+    from tracker_site.gateway.slots import Slot
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class Gateway:
         self.live: dict[str, Generation] = {}
         self._parts = parts
         self._vocabularies = Vocabularies()
-        self._slots: Counter[int] = Counter()
+        self._slots = Slots(parts.limits.generations_per_user, parts.limits.generations)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_stopping = False
 
@@ -54,14 +55,16 @@ class Gateway:
             VocabularyError: the prompt cannot be tokenised.
             LedgerError: `insufficient_credit`, or the ledger did not answer.
         """
-        self._take_slot(caller)
+        if self._is_stopping:
+            raise site_busy()
+        slot = self._slots.take(caller.user_id)
         try:
             admission = await self._admit(spec)
-            generation = Generation(_draw_id(spec.face), caller, spec, admission, self._parts)
+            generation = Generation(_draw_id(spec.face), caller, spec, admission, self._parts, slot.answered)
         except BaseException:
-            self._give_slot_back(caller)
+            slot.release()
             raise
-        self._launch(generation)
+        self._launch(generation, slot)
         await generation.held()
         return generation
 
@@ -118,32 +121,18 @@ class Gateway:
             raise unknown_model()
         return model
 
-    def _launch(self, generation: Generation) -> None:
+    def _launch(self, generation: Generation, slot: Slot) -> None:
         self.live[generation.id] = generation
         task = asyncio.create_task(generation.live(), name=f"generation {generation.id}")
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._retire(generation, done))
+        task.add_done_callback(lambda done: self._retire(generation, slot, done))
 
-    def _retire(self, generation: Generation, task: asyncio.Task[None]) -> None:
+    def _retire(self, generation: Generation, slot: Slot, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self.live.pop(generation.id, None)
-        self._give_slot_back(generation.caller)
+        slot.release()
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("generation %s ended with an error of ours: %s", generation.id, describe_unforeseen(error))
-
-    def _take_slot(self, caller: Caller) -> None:
-        limits = self._parts.limits
-        if self._slots[caller.user_id] >= limits.generations_per_user:
-            message = f"You have {limits.generations_per_user} generations running; wait for one to end."
-            raise RequestError("too_many_generations", message, status=429, error_type=RATE_LIMITED)
-        if self._is_stopping or self._slots.total() >= limits.generations:
-            raise RequestError("site_busy", "The site is busy; try again.", status=503, error_type=SERVER_ERROR)
-        self._slots[caller.user_id] += 1
-
-    def _give_slot_back(self, caller: Caller) -> None:
-        self._slots[caller.user_id] -= 1
-        if self._slots[caller.user_id] <= 0:
-            del self._slots[caller.user_id]
 
 
 def _draw_id(face: Face) -> str:

@@ -24,7 +24,7 @@ from tracker_site.gateway.route_visit import RouteVisit
 from tracker_site.gateway.settlement import Bill, Counts, Ending, settle_bill
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from meshnet.openai.events import GenerationEvent
     from meshnet.openai.specification import GenerationSpec
@@ -39,13 +39,21 @@ class Generation:
     """One request that is being answered."""
 
     def __init__(
-        self, generation_id: str, caller: Caller, spec: GenerationSpec, admission: Admission, parts: Parts
+        self,
+        generation_id: str,
+        caller: Caller,
+        spec: GenerationSpec,
+        admission: Admission,
+        parts: Parts,
+        on_answered: Callable[[], None],
     ) -> None:
+        """Args: on_answered: called before the client can know that its answer is over."""
         self.id = generation_id
         self.caller = caller
         self.spec = spec
         self._admission = admission
         self._parts = parts
+        self._on_answered = on_answered
         self._hold = Hold(parts.ledger, generation_id)
         self._board = TelemetryBoard(generation_id, parts.clock_s())
         self._board.set_prompt(len(admission.request.prompt_tokens))
@@ -159,6 +167,7 @@ class Generation:
         self._held.set_result(None)
         last, ending = await self._work_to_the_end()
         self._last = last
+        self._on_answered()
         self._routed.set()
         self._outlet.finish(last)
         counts = self._counts(ending)
@@ -167,6 +176,7 @@ class Generation:
         await self._parts.records.store(self._record(last, ending, counts, bill))
 
     def _refuse(self, refusal: MeshnetError) -> None:
+        self._on_answered()
         self._held.set_exception(refusal)
         self._held.exception()  # A caller that is gone already does not fetch it.
 

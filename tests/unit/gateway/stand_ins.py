@@ -47,6 +47,7 @@ class MemoryLedger:
 
     credit_micros: int = 10**9
     gate: asyncio.Event | None = None
+    settle_gate: asyncio.Event | None = None
     place_error: Exception | None = None
     settle_error: LedgerError | None = None
     placement: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,6 +68,8 @@ class MemoryLedger:
         return hold_id
 
     async def settle(self, hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> None:
+        if self.settle_gate is not None:
+            await self.settle_gate.wait()
         if self.settle_error is not None:
             raise self.settle_error
         if charge_micros > self.open.pop(hold_id):

@@ -290,7 +290,7 @@ async def test_a_ledger_that_breaks_unexpectedly_refuses_and_frees_the_slot(capl
     await world.gateway.settled()
     assert "ended with an error of ours: RuntimeError\n" in caplog.text
     assert "broken words" not in caplog.text
-    assert not world.gateway._slots
+    assert world.gateway._slots.alive == 0
     world.assert_clean()
 
 
@@ -312,6 +312,23 @@ async def test_one_user_may_run_so_many_at_once() -> None:
     world.assert_clean()
 
 
+async def test_whoever_has_its_answer_may_ask_again_while_the_last_one_is_settled() -> None:
+    world = World(limits=Limits(generations_per_user=1, generations=3))
+    world.ledger.settle_gate = asyncio.Event()
+    for _ in range(2):
+        events = [event async for event in (await world.start(chat(max_tokens=3))).events()]
+        assert isinstance(last_of(events), Finished)
+    assert len(world.gateway.live) == 2
+    with pytest.raises(RequestError) as caught:  # a ledger that does not settle holds its user back
+        await world.start(chat())
+    assert caught.value.code == "too_many_generations"
+    world.ledger.settle_gate.set()
+    assert await world.gateway.settled(5)
+    assert len(world.ledger.settled) == 2
+    assert world.gateway._slots.alive == 0
+    world.assert_clean()
+
+
 @pytest.mark.parametrize(
     ("changes", "status", "code", "param"),
     [
@@ -326,7 +343,7 @@ async def test_what_does_not_fit_the_model(changes: dict[str, object], status: i
     with pytest.raises(RequestError) as caught:
         await world.start(chat(**changes))
     assert (caught.value.status, caught.value.code, caught.value.param) == (status, code, param)
-    assert not world.gateway._slots
+    assert world.gateway._slots.alive == 0
     world.assert_clean()
 
 
