@@ -7,7 +7,7 @@ and through `llama-server` with as many slots and two threads, built with the wo
 long prompt while others decode. The same process takes the tokens of all. Arms take turns within a round; `control` is
 the first arm against its twin. Rates run from the first asking to the last token: from the first token on, an arm that
 happens to compute all prompts in one step would have them for nothing. The last line is one JSON object; exit status 3
-where nothing can be concluded: the control says so, or there were too few rounds.
+where something cannot be concluded: the control says so for a number of streams, or there were too few rounds.
 """
 
 from __future__ import annotations
@@ -182,14 +182,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="meshnet-bench-") as folder, bench_progress(total_s) as progress:
         run = partial(measure, Path(folder), streams, arguments.rounds, progress)
         levels, disturbance = in_own_thread(run)
-    control = farthest_from_one([level.rates.ratio(TWIN, ONE) for level in levels])
-    inconclusive = "too noisy" if is_outside_band(control) else ""
+    controls = {level.streams: level.rates.ratio(TWIN, ONE) for level in levels}
+    noisy = [str(streams) for streams, ratio in controls.items() if is_outside_band(ratio)]
+    inconclusive = f"too noisy with {', '.join(noisy)} streams" if noisy else ""
     if min(level.rates.count for level in levels) < ROUNDS_MIN:
         inconclusive = inconclusive or f"fewer than {ROUNDS_MIN} pairs"
     if inconclusive:
         print(f"bench-batch: {inconclusive}: neither pass nor fail")
     result = {
-        "control": round(control, 4),
+        "control": round(farthest_from_one(list(controls.values())), 4),
         "inconclusive": inconclusive,
         "streams": {str(level.streams): level.report() for level in levels},
         "newcomer": disturbance.report(),
