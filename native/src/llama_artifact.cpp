@@ -172,8 +172,6 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   artifact.n_layers = number(".block_count", 0);
   artifact.context_length = number(".context_length", 0);
   artifact.embedding_width = number(".embedding_length", 0);
-  artifact.n_heads = number(".attention.head_count", 0);
-  artifact.n_kv_heads = number(".attention.head_count_kv", artifact.n_heads);
   artifact.n_parts = static_cast<std::uint32_t>(FindNumber(header, "split.count").value_or(1));
   if (artifact.n_layers == 0 || artifact.embedding_width == 0 || artifact.context_length == 0) {
     return Status(Code::kTruncated, "the GGUF header lacks the model's dimensions");

@@ -14,8 +14,6 @@ struct LlamaArtifact {
   std::uint32_t n_layers = 0;        // without those that only draft tokens
   std::uint32_t context_length = 0;  // that the model was trained with
   std::uint32_t embedding_width = 0;
-  std::uint32_t n_heads = 0;
-  std::uint32_t n_kv_heads = 0;
   std::uint32_t n_parts = 1;
   std::uint32_t token_id_layers_end = 0;  // layers from here on work without the rows' token ids
   std::uint64_t nextn_bytes = 0;          // of the tail's blocks that draft tokens

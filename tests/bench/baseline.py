@@ -25,8 +25,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from meshnet.vocab import open_vocabulary
 from tests.bench.baseline_arms import CONTEXT_LENGTH, BaselineArm, BaselineRoute, baseline_route
 from tests.bench.baseline_verdict import ArmFigures, failures, table
@@ -38,6 +36,7 @@ from tests.integration.native.native_routes import WORKER
 from tests.integration.torch_engine.torch_routes import torch_worker
 from tests.parity.divergence import Divergence
 from tests.parity.prompts import PROMPTS
+from tests.simulators.damaged_rows import without_a_quarter
 from tests.simulators.safetensors_folder import write_safetensors_folder
 from unsplit import prompt_tokens
 
@@ -81,13 +80,6 @@ def prompts() -> list[tuple[int, ...]]:
     vocabulary = open_vocabulary(DEMO.path, architecture="llama", context_length=CONTEXT_LENGTH)
     ids = [token for prompt in PROMPTS for token in prompt_tokens(vocabulary, prompt)]
     return [tuple(ids[at : at + PROMPT_ROWS]) for at in range(0, len(ids) - PROMPT_ROWS, PROMPT_ROWS)]
-
-
-def without_a_quarter(rows: bytes) -> bytes:
-    """Rows whose every fourth element is zero: what a mistake at the seam would do."""
-    values = np.frombuffer(rows, "<f4").copy()
-    values[::4] = 0
-    return values.tobytes()
 
 
 async def compare(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, TOKEN_ACK_WINDOW
 from meshnet.fake import END_TOKEN_ID
@@ -42,7 +42,7 @@ def edges_of(n_stages: int) -> list[Edge]:
 
 def spec_for(terms: RouteTerms, stage: int, contracts: list[session_pb2.BoundaryContract]) -> session_pb2.SessionSpec:
     """The spec of one stage."""
-    n_stages, sampling = len(contracts), terms.sampling
+    n_stages = len(contracts)
     recipes = {contract.recipe for contract in contracts}
     return session_pb2.SessionSpec(
         session=terms.key.session,
@@ -55,19 +55,7 @@ def spec_for(terms: RouteTerms, stage: int, contracts: list[session_pb2.Boundary
         prompt_tokens=len(terms.prompt),
         max_tokens=terms.max_tokens,
         edges=[_edge(edge, terms) for edge in edges_of(n_stages) if stage in {edge.from_stage, edge.to_stage}],
-        sampling=session_pb2.Sampling(
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            top_k=sampling.top_k,
-            min_p=sampling.min_p,
-            seed=sampling.seed,
-            presence_penalty=sampling.presence_penalty,
-            frequency_penalty=sampling.frequency_penalty,
-            logit_bias=dict(sampling.logit_bias),
-            logprobs=sampling.logprobs,
-            top_logprobs=sampling.top_logprobs,
-            choice=sampling.choice,
-        ),
+        sampling=session_pb2.Sampling(**asdict(terms.sampling)),
         end_tokens=terms.end_tokens,
         committed=terms.committed,
         idle_ms=terms.idle_ms,

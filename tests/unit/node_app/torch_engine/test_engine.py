@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from meshnet.artifact.gguf import layer_of, read_header
 from meshnet.errors import ArtifactError, WorkerError
-from tests.simulators.tiny_models import TINY_MODELS, tiny_model
+from tests.simulators.tiny_models import tiny_model
 from tests.simulators.tiny_models.weights import TinyWriter
 
 torch = pytest.importorskip("torch", reason="no PyTorch: run packaging/torch_extra.py")
 
 from node_app.torch_engine.engine import TorchEngine  # noqa: E402 - torch comes first
-
-LAYERS = 4
-TOKENS = [3, 141, 59, 26, 53, 58, 97, 93, 23, 84, 62]
-BY_NAME = {model.architecture: model for model in TINY_MODELS}
+from tests.unit.node_app.torch_engine.engine_rows import (  # noqa: E402
+    BY_NAME,
+    CUTS,
+    LAYERS,
+    TOKENS,
+    chained_logits,
+    close,
+    whole_logits,
+)
 
 
 @pytest.fixture(scope="module", params=["llama", "qwen2", "qwen3"])
@@ -26,23 +30,9 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return tiny_model(BY_NAME[request.param], tmp_path_factory.mktemp("models"))
 
 
-def whole_logits(model: Path) -> torch.Tensor:
-    engine = TorchEngine.load(model)
-    return engine.logits(engine.open(len(TOKENS)).step_tokens(TOKENS))
-
-
-def close(found: torch.Tensor, expected: torch.Tensor) -> bool:
-    return found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("cuts", [(1,), (2,), (3,), (1, 3), (1, 2, 3)])
+@pytest.mark.parametrize("cuts", CUTS)
 def test_a_chain_of_ranges_computes_what_the_whole_does(model: Path, cuts: tuple[int, ...]) -> None:
-    bounds = (0, *cuts, LAYERS)
-    shards = [TorchEngine.load(model, begin, end) for begin, end in pairwise(bounds)]
-    rows = shards[0].open(len(TOKENS)).step_tokens(TOKENS)
-    for shard in shards[1:]:
-        rows = shard.open(len(TOKENS)).step_rows(rows)
-    assert close(shards[-1].logits(rows), whole_logits(model))
+    assert close(chained_logits([model], cuts), whole_logits(model))
 
 
 def test_one_row_after_a_prefill_computes_what_the_whole_prompt_does(model: Path) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from meshnet.errors import ArtifactError, MeshnetError, WorkerError
-from tests.simulators.tiny_models import TINY_MODELS, tiny_model
+from tests.simulators.tiny_models import tiny_model
 from tests.simulators.tiny_models.transformers import ATTENTION
 
 torch = pytest.importorskip("torch", reason="no PyTorch: run packaging/torch_extra.py")
@@ -22,10 +21,16 @@ from safetensors.torch import load_file, save_file  # noqa: E402 - torch comes f
 
 from node_app.torch_engine.engine import TorchEngine  # noqa: E402
 from tests.simulators.safetensors_folder import write_safetensors_folder  # noqa: E402
+from tests.unit.node_app.torch_engine.engine_rows import (  # noqa: E402
+    BY_NAME,
+    CUTS,
+    LAYERS,
+    TOKENS,
+    chained_logits,
+    close,
+    whole_logits,
+)
 
-LAYERS = 4
-TOKENS = [3, 141, 59, 26, 53, 58, 97, 93, 23, 84, 62]
-BY_NAME = {model.architecture: model for model in TINY_MODELS}
 # So that layers lie in files of their own, and some in two.
 FILE_BYTES = 50_000
 
@@ -48,38 +53,21 @@ def llama(tmp_path: Path) -> Path:
     return write_safetensors_folder(tiny_model(BY_NAME["llama"], tmp_path), tmp_path / "folder")
 
 
-def logits_of(path: Path) -> torch.Tensor:
-    engine = TorchEngine.load(path)
-    return engine.logits(engine.open(len(TOKENS)).step_tokens(TOKENS))
-
-
-def close(found: torch.Tensor, expected: torch.Tensor) -> bool:
-    return found.shape == expected.shape and torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
-
-
 def test_a_folder_computes_what_the_gguf_file_of_its_weights_does(model: Path, folder: Path) -> None:
-    assert close(logits_of(folder), logits_of(model))
+    assert close(whole_logits(folder), whole_logits(model))
 
 
 def test_another_rope_base_is_another_model(model: Path, folder: Path, tmp_path: Path) -> None:
     for file in folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     change(tmp_path, lambda config: config["rope_parameters"].update(rope_theta=1.0))
-    assert not close(logits_of(tmp_path), logits_of(model))
+    assert not close(whole_logits(tmp_path), whole_logits(model))
 
 
-@pytest.mark.parametrize("cuts", [(1,), (2,), (3,), (1, 3), (1, 2, 3)])
+@pytest.mark.parametrize("cuts", CUTS)
 def test_a_chain_of_ranges_computes_what_the_whole_does(model: Path, folder: Path, cuts: tuple[int, ...]) -> None:
-    bounds = (0, *cuts, LAYERS)
     # Every second range is of the other kind of file: the seam between them is the same.
-    sources = [folder if number % 2 == 0 else model for number in range(len(bounds) - 1)]
-    shards = [
-        TorchEngine.load(source, begin, end) for source, (begin, end) in zip(sources, pairwise(bounds), strict=True)
-    ]
-    rows = shards[0].open(len(TOKENS)).step_tokens(TOKENS)
-    for shard in shards[1:]:
-        rows = shard.open(len(TOKENS)).step_rows(rows)
-    assert close(shards[-1].logits(rows), logits_of(folder))
+    assert close(chained_logits([folder, model], cuts), whole_logits(folder))
 
 
 def test_one_row_after_a_prefill_computes_what_the_whole_prompt_does(folder: Path) -> None:
@@ -89,7 +77,7 @@ def test_one_row_after_a_prefill_computes_what_the_whole_prompt_does(folder: Pat
     parts = [TOKENS[:4], TOKENS[4:7], *([token] for token in TOKENS[7:])]
     rows = [sequence.step_tokens(part) for part in parts]
     assert [len(row) for row in rows] == [4, 3, 1, 1, 1, 1]
-    assert close(engine.logits(torch.cat(rows)), logits_of(folder))
+    assert close(engine.logits(torch.cat(rows)), whole_logits(folder))
 
 
 def test_truncated_rows_leave_nothing(folder: Path) -> None:
@@ -99,9 +87,9 @@ def test_truncated_rows_leave_nothing(folder: Path) -> None:
     sequence.truncate(3)
     rows = sequence.step_tokens(TOKENS[3:])
     assert sequence.length == len(TOKENS)
-    assert close(engine.logits(rows), logits_of(folder)[3:])
+    assert close(engine.logits(rows), whole_logits(folder)[3:])
     sequence.truncate(0)
-    assert close(engine.logits(sequence.step_tokens(TOKENS)), logits_of(folder))
+    assert close(engine.logits(sequence.step_tokens(TOKENS)), whole_logits(folder))
 
 
 def test_sequences_share_nothing_and_another_history_gives_other_rows(folder: Path) -> None:
@@ -110,7 +98,7 @@ def test_sequences_share_nothing_and_another_history_gives_other_rows(folder: Pa
     first.step_tokens(TOKENS[:4])
     second.step_tokens([9, 9, 9, 9])
     mine, other = first.step_tokens(TOKENS[4:]), second.step_tokens(TOKENS[4:])
-    assert close(engine.logits(mine), logits_of(folder)[4:])
+    assert close(engine.logits(mine), whole_logits(folder)[4:])
     assert not close(engine.logits(other), engine.logits(mine))
 
 
@@ -154,8 +142,8 @@ def test_half_precision_is_read_as_what_it_says(model: Path, folder: Path, tmp_p
     for file in halved.glob("*.safetensors"):
         save_file({name: tensor.float() for name, tensor in load_file(file).items()}, rounded / file.name)
     assert TorchEngine.load(halved).bytes_read * 2 == TorchEngine.load(rounded).bytes_read
-    assert close(logits_of(halved), logits_of(rounded))
-    assert not close(logits_of(halved), logits_of(folder))
+    assert close(whole_logits(halved), whole_logits(rounded))
+    assert not close(whole_logits(halved), whole_logits(folder))
 
 
 # --- what is refused ---
@@ -250,7 +238,7 @@ def test_sequences_share_no_rope_that_one_of_them_changes(llama: Path, rope: dic
     # Beyond the context that the model was trained with: here other ropes change.
     other.step_tokens(TOKENS)
     rows.append(first.step_tokens(TOKENS[4:7]))
-    assert close(engine.logits(torch.cat(rows)), logits_of(llama)[:7])
+    assert close(engine.logits(torch.cat(rows)), whole_logits(llama)[:7])
 
 
 @pytest.mark.parametrize(
