@@ -20,8 +20,8 @@ CommandLine ParseServe(const std::vector<std::string>& arguments) {
   line.command = Command::kServe;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
-    if (argument == "--allow-probe") {
-      line.serve.allow_probe = true;
+    if (argument == "--allow-capture") {
+      line.serve.allow_capture = true;
       continue;
     }
     const bool takes_value = argument == "--socket" || argument == "--parent-pid" || argument == "--link-listen" ||

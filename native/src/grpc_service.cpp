@@ -210,7 +210,8 @@ grpc::Status WorkerService::Probe(grpc::ServerContext* /*context*/, const v1::Pr
 template <typename Item>
 grpc::Status WorkerService::Stream(Capture<Item> ShardCaptures::* member, grpc::ServerContext* context,
                                    grpc::ServerWriter<Item>* writer) {
-  if (!options_.allow_probe) return {grpc::StatusCode::PERMISSION_DENIED, "captures are given with --allow-probe only"};
+  if (!options_.allow_capture)
+    return {grpc::StatusCode::PERMISSION_DENIED, "captures are given with --allow-capture only"};
   std::shared_ptr<ShardCaptures> captures;
   // The shard itself is not held: that would put off its unloading.
   if (const std::shared_ptr<StageWorker> stage = host_->stage()) captures = stage->captures();

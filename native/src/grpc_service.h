@@ -13,9 +13,9 @@
 namespace meshnet {
 
 struct ServiceOptions {
-  bool allow_probe = false;  // whether the captures give anything
-  std::string version_json;  // what --version prints
-  std::string devices_json;  // what --list-devices prints
+  bool allow_capture = false;  // whether the captures give anything
+  std::string version_json;    // what --version prints
+  std::string devices_json;    // what --list-devices prints
   EngineLoader load_fake;
   EngineLoader load_llama;  // empty in a build without llama.cpp
 };

@@ -72,7 +72,7 @@ int Serve(const ServeOptions& options, ServiceOptions service_options) {
   const Status listening = host.Start();
   if (!listening.ok()) return Fail(listening.message());
 
-  service_options.allow_probe = options.allow_probe;
+  service_options.allow_capture = options.allow_capture;
   WorkerService service(&host, std::move(service_options));
   grpc::ServerBuilder builder;
   unlink(options.socket_path.c_str());  // left by a worker that was killed

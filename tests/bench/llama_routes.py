@@ -256,7 +256,7 @@ async def llama_route(folder: Path, arm: Arm, model: BenchModel = DEMO) -> Async
         programs = []
         for stage in range(len(bounds) - 1):
             path = folder / f"{arm.name}-{stage}.sock"
-            own = ("--allow-probe",) if arm.traced else ()
+            own = ("--allow-capture",) if arm.traced else ()
             programs.append(await stack.enter_async_context(running_program(WORKER, path, *always, *own)))
             if arm.cores:
                 _keep_on(programs[-1].process.pid, arm.cores[stage])

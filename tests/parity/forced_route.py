@@ -173,7 +173,7 @@ async def forced_route(shards: Shards, folder: Path) -> AsyncIterator[ForcedRout
     async with contextlib.AsyncExitStack() as stack:
         programs = []
         for stage in range(len(shards.bounds) - 1):
-            options = ("--allow-probe", "--parent-pid", str(os.getpid()))
+            options = ("--allow-capture", "--parent-pid", str(os.getpid()))
             program = running_program(shards.program(stage), folder / f"stage-{stage}.sock", *options)
             programs.append(await stack.enter_async_context(program))
         paths = [program.socket_path for program in programs]

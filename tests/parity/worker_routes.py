@@ -161,7 +161,7 @@ async def worker_route(shards: Shards, folder: Path) -> AsyncIterator[WorkerRout
         programs = []
         for stage in range(len(shards.bounds) - 1):
             # However this process ends, the workers end with it.
-            options = ("--link-listen", "127.0.0.1:0", "--allow-probe", "--parent-pid", str(os.getpid()))
+            options = ("--link-listen", "127.0.0.1:0", "--allow-capture", "--parent-pid", str(os.getpid()))
             program = running_program(shards.worker, folder / f"stage-{stage}.sock", *options)
             programs.append(await stack.enter_async_context(program))
         route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))

@@ -159,7 +159,7 @@ async def pipelined_route(folder: Path, machines: Machines) -> AsyncIterator[Pip
     async with contextlib.AsyncExitStack() as stack:
         programs = []
         for stage in range(machines.stages):
-            own = ("--allow-probe", "--link-listen", "127.0.0.1:0")
+            own = ("--allow-capture", "--link-listen", "127.0.0.1:0")
             programs.append(await stack.enter_async_context(running_program(WORKER, folder / f"w{stage}.sock", *own)))
         paths = [program.socket_path for program in programs]
         targets = [*(str(program.ready["link_address"]) for program in programs), str(paths[0])]

@@ -98,7 +98,7 @@ class StepTimes:
 
 @contextlib.asynccontextmanager
 async def captured_steps(workers: Sequence[BridgedWorker]) -> AsyncIterator[list[StepTimes]]:
-    """Capture the steps of these workers, which were started with --allow-probe, for the body's time.
+    """Capture the steps of these workers, which were started with --allow-capture, for the body's time.
 
     Raises:
         TimeoutError: a capture did not begin.

@@ -34,16 +34,16 @@ async def refusal(call: grpc.aio.UnaryStreamCall) -> tuple[grpc.StatusCode, str]
     return refused.value.code(), str(refused.value.details())
 
 
-async def test_it_is_refused_without_allow_probe(tmp_path: Path) -> None:
+async def test_it_is_refused_without_allow_capture(tmp_path: Path) -> None:
     async with native_route(tmp_path, [3]) as running:
         call = running.route.workers[-1].stub.CaptureLogits(worker_pb2.CaptureLogitsRequest())
         code, message = await refusal(call)
     assert code is grpc.StatusCode.PERMISSION_DENIED
-    assert "--allow-probe" in message
+    assert "--allow-capture" in message
 
 
 async def test_it_gives_the_rows_that_the_tokens_were_drawn_from(tmp_path: Path) -> None:
-    async with native_route(tmp_path, [3], arguments=("--allow-probe",)) as running:
+    async with native_route(tmp_path, [3], arguments=("--allow-capture",)) as running:
         call = await begin(running)
         given = terms()
         answer = await (await running.open_direct(given)).generate()
@@ -61,7 +61,7 @@ async def test_it_gives_the_rows_that_the_tokens_were_drawn_from(tmp_path: Path)
 
 
 async def test_one_reader_at_a_time_and_another_after_it(tmp_path: Path) -> None:
-    async with native_route(tmp_path, [3], arguments=("--allow-probe",)) as running:
+    async with native_route(tmp_path, [3], arguments=("--allow-capture",)) as running:
         first = await begin(running)
         second = running.route.workers[-1].stub.CaptureLogits(worker_pb2.CaptureLogitsRequest())
         code, _message = await refusal(second)
@@ -77,7 +77,7 @@ async def test_one_reader_at_a_time_and_another_after_it(tmp_path: Path) -> None
 
 
 async def test_a_capture_does_not_put_off_unloading(tmp_path: Path) -> None:
-    async with native_route(tmp_path, [3], arguments=("--allow-probe",)) as running:
+    async with native_route(tmp_path, [3], arguments=("--allow-capture",)) as running:
         call = await begin(running)
         stub = running.route.workers[-1].stub
         await stub.Unload(worker_pb2.UnloadRequest(), timeout=CALL_TIMEOUT_S)

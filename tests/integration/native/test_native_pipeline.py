@@ -67,7 +67,7 @@ def show(name: str, seams: list[Overlap]) -> None:
 
 @pytest.mark.parametrize("cuts", [[4], [3, 6]], ids=str)
 async def test_neighbouring_stages_compute_a_prompt_at_once(tmp_path: Path, cuts: list[int]) -> None:
-    async with native_route(tmp_path, cuts, arguments=("--allow-probe",), step_us=STEP_US) as running:
+    async with native_route(tmp_path, cuts, arguments=("--allow-capture",), step_us=STEP_US) as running:
         seams = await prefill(running, (65,) * PROMPT_ROWS, window_frames=2)
     show(f"fake {cuts}", seams)
     assert len(seams) == len(cuts)
@@ -77,7 +77,7 @@ async def test_neighbouring_stages_compute_a_prompt_at_once(tmp_path: Path, cuts
 
 async def test_a_window_of_one_frame_forbids_it(tmp_path: Path) -> None:
     """Control: the head may not compute the next chunk before the one in flight is acknowledged."""
-    async with native_route(tmp_path, [4], arguments=("--allow-probe",), step_us=STEP_US) as running:
+    async with native_route(tmp_path, [4], arguments=("--allow-capture",), step_us=STEP_US) as running:
         (seam,) = await prefill(running, (65,) * PROMPT_ROWS, window_frames=1)
     show("fake, window 1", [seam])
     assert (seam.chunks, seam.intersecting) == (CHUNKS, 0)
@@ -86,7 +86,7 @@ async def test_a_window_of_one_frame_forbids_it(tmp_path: Path) -> None:
 
 async def test_one_compute_turn_for_both_forbids_it(tmp_path: Path) -> None:
     """Control: so do stages of one machine, by design (ADR 5)."""
-    async with native_route(tmp_path, [4], arguments=("--allow-probe",)) as running:
+    async with native_route(tmp_path, [4], arguments=("--allow-capture",)) as running:
         requests = [load_request(begin, end, step_us=STEP_US) for begin, end in ((0, 4), (4, N_LAYERS))]
         for worker, request in zip(running.route.workers, requests, strict=True):
             request.turn_path = str(tmp_path / "compute.turn")
@@ -108,9 +108,9 @@ async def test_the_real_models_halves_compute_a_prompt_at_once(tmp_path: Path) -
     assert all(seam.holds for seam in seams)
 
 
-async def test_steps_are_given_with_allow_probe_only(tmp_path: Path) -> None:
+async def test_steps_are_given_with_allow_capture_only(tmp_path: Path) -> None:
     async with native_route(tmp_path, [4]) as running:
         call = running.route.workers[0].stub.CaptureSteps(worker_pb2.CaptureStepsRequest())
         async with asyncio.timeout(END_TIMEOUT_S):
             details = str(await call.details())
-    assert "--allow-probe" in details
+    assert "--allow-capture" in details

@@ -53,7 +53,7 @@ async def a_supervisor(
 ) -> AsyncIterator[WorkerSupervisor]:
     program = write_worker_program(tmp_path, faults)
     supervisor = WorkerSupervisor(
-        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_probe=False), limits
+        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_capture=False), limits
     )
     try:
         yield supervisor
@@ -170,7 +170,7 @@ async def test_a_program_that_is_no_worker_is_told_and_ended(tmp_path: Path, scr
     program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\n{script}\n")
     program.chmod(0o755)
     supervisor = WorkerSupervisor(
-        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_probe=False), QUICK
+        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_capture=False), QUICK
     )
     with pytest.raises(WorkerError, match="worker_not_ready") as caught:
         await supervisor.start()
@@ -184,7 +184,7 @@ async def test_a_program_that_prints_without_end_fills_no_log(tmp_path: Path, ca
     program.write_text("#!/bin/sh\nseq 20000 >&2\nexit 9\n")
     program.chmod(0o755)
     supervisor = WorkerSupervisor(
-        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_probe=False), QUICK
+        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_capture=False), QUICK
     )
     with pytest.raises(WorkerError, match="exit status 9"):  # all was read, or it would not have ended
         await supervisor.start()
@@ -198,7 +198,7 @@ async def test_a_silent_program_is_given_up_at_the_deadline(tmp_path: Path, monk
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)
     supervisor = WorkerSupervisor(
-        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_probe=False), QUICK
+        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_capture=False), QUICK
     )
     with pytest.raises(WorkerError, match=r"no ready line within 0\.3 s"):
         await supervisor.start()
