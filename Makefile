@@ -86,7 +86,7 @@ parity: native model tiny-models ## compare split and unsplit bit for bit, betwe
 
 oracle: native model tiny-models ## compare llama.cpp with PyTorch at every seam, within a tolerance; ARGS=--tiny without the demo model
 	@$(VENV) packaging/torch_extra.py
-	@PYTHONPATH=packaging $(VENV) -m tests.oracle $(ARGS)
+	@LLAMA_CPP_LIB_PATH=$(CURDIR)/build/native/cpu/bin PYTHONPATH=packaging $(VENV) -m tests.oracle $(ARGS)
 
 self-test: native model ## say how far engines and broken weights are from the demo model's golden probe; one JSON line at the end
 	@$(VENV) packaging/torch_extra.py

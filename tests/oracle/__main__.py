@@ -1,5 +1,6 @@
 """`make oracle`: what llama.cpp computes at every seam, against PyTorch in float32 from the same file.
 
+One model is compared with its weights in every type that llama.cpp's quantiser writes without an importance matrix.
 And what PyTorch computes from a folder of safetensors with the same weights, against what it computes from the file.
 
 Progress and a table by layer go to standard error; the last line of standard output is one JSON object. Exit status 1
@@ -22,10 +23,11 @@ import torch
 
 from tests.oracle.comparison import compare, compare_folder, quantisation_of
 from tests.oracle.full_precision import write_full_precision
+from tests.oracle.quantised import FILE_TYPES, write_quantised
 from tests.oracle.record import OracleRecord
 from tests.oracle.tolerances import SAFETENSORS, TOLERANCES
 from tests.simulators.safetensors_folder import write_safetensors_folder
-from tests.simulators.tiny_models import TINY_MODELS, tiny_model
+from tests.simulators.tiny_models import TINY_MODELS, WIDE_LLAMA, tiny_model
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = ROOT / "build/native/cpu/bin/meshnet-worker"
@@ -49,6 +51,11 @@ def _models(folder: Path, *, tiny_alone: bool) -> Iterator[tuple[str, Path, Path
         safetensors = write_safetensors_folder(path, folder / "safetensors")
         yield f"{name} safetensors", path, safetensors
         shutil.rmtree(safetensors)
+    wide = tiny_model(WIDE_LLAMA, Path(tempfile.mkdtemp(dir=folder)))
+    for name, file_type in FILE_TYPES.items():
+        packed = write_quantised(wide, folder / "packed.gguf", file_type)
+        yield f"wide llama {name}", packed, None
+        packed.unlink()
 
 
 def _table(record: OracleRecord) -> Iterator[str]:

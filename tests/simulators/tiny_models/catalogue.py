@@ -128,6 +128,16 @@ NEXTN_MODELS: Final = (
     ),
 )
 
+# Float32 rows that every type of weights can hold. Its file has the name of the llama above: give it a folder.
+WIDE_LLAMA: Final = TinyModel(
+    "llama",
+    4,
+    120,
+    transformers.write_wide_llama,
+    "0734b669a1ac91eac9e52cfd4db70ef99d816dc7f8551373906cf2bb7861ed94",
+    floats_only=True,
+)
+
 
 def tiny_model(model: TinyModel, folder: Path) -> Path:
     """The file, made where it is not there yet or not what it should be.

@@ -9,16 +9,19 @@ from tests.simulators.tiny_models.weights import TinyWriter
 
 ATTENTION: Final = Attention()
 DENSE_FEED_FORWARD: Final = 96
+SUPERBLOCK: Final = 256  # of the K types
 SLIDING_WINDOW: Final = 48
 SIGMOID_GATE: Final = 2
 
 
 def write_llama(writer: TinyWriter, layers: int) -> None:
     """Llama 3: frequency factors that all layers share."""
-    ATTENTION.metadata(writer, layers, DENSE_FEED_FORWARD)
-    writer.embeddings(ATTENTION.width)
-    writer.vector("rope_freqs", ATTENTION.head_size // 2, mean=1.0, suffix=".weight")
-    _dense_layers(writer, layers, ATTENTION)
+    _llama(writer, layers, ATTENTION, DENSE_FEED_FORWARD)
+
+
+def write_wide_llama(writer: TinyWriter, layers: int) -> None:
+    """The same with rows of whole superblocks, which every type of weights can hold."""
+    _llama(writer, layers, Attention(width=SUPERBLOCK, head_size=SUPERBLOCK // ATTENTION.heads), 2 * SUPERBLOCK)
 
 
 def write_qwen2(writer: TinyWriter, layers: int) -> None:
@@ -162,8 +165,21 @@ def write_deepseek2(writer: TinyWriter, layers: int) -> None:
         writer.vector(f"{block}.exp_probs_b", experts.count)
 
 
+def _llama(writer: TinyWriter, layers: int, attention: Attention, feed_forward: int) -> None:
+    attention.metadata(writer, layers, feed_forward)
+    writer.embeddings(attention.width)
+    writer.vector("rope_freqs", attention.head_size // 2, mean=1.0, suffix=".weight")
+    _dense_layers(writer, layers, attention, feed_forward)
+
+
 def _dense_layers(
-    writer: TinyWriter, layers: int, attention: Attention, *, biases: bool = False, head_norms: bool = False
+    writer: TinyWriter,
+    layers: int,
+    attention: Attention,
+    feed_forward: int = DENSE_FEED_FORWARD,
+    *,
+    biases: bool = False,
+    head_norms: bool = False,
 ) -> None:
     for layer in range(layers):
         block = f"blk.{layer}"
@@ -172,4 +188,4 @@ def _dense_layers(
         if head_norms:
             attention.head_norms(writer, block)
         writer.norm(f"{block}.ffn_norm", attention.width)
-        dense_feed_forward(writer, block, attention.width, DENSE_FEED_FORWARD)
+        dense_feed_forward(writer, block, attention.width, feed_forward)
