@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from meshnet.artifact.model.cuts import wrong_cuts
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -31,8 +33,7 @@ class KnownModel:
 
     def wrong_cuts(self, layer_begin: int, layer_end: int) -> list[int]:
         """The ends of a range at which the model may not be cut."""
-        inner = [end for end in (layer_begin, layer_end) if end not in {0, self.n_layers}]
-        return [] if self.legal_cuts is None else [end for end in inner if end not in self.legal_cuts]
+        return wrong_cuts((layer_begin, layer_end), self.n_layers, self.legal_cuts)
 
 
 # From an artifact's digest in hex.

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from meshnet.artifact.model.cuts import cuts_beside
+
 MESSAGE_CHARACTERS: Final = 300
 # Of a digest, in hex.
 SHOWN_DIGITS: Final = 12
@@ -69,16 +71,11 @@ def layers_differ(name: str, found: tuple[int, int], expected: tuple[int, int]) 
 def illegal_cut(name: str, wrong: Sequence[int], legal: Sequence[int]) -> Notice:
     """The node's layers begin or end where the model may not be cut."""
     cuts = " and ".join(f"{cut - 1} and {cut}" for cut in wrong)
-    beside = sorted({one for cut in wrong for one in _neighbours(cut, legal)})
+    beside = sorted({one for cut in wrong for one in cuts_beside(cut, legal)})
     hint = f"choose --layers that begin and end at {', '.join(map(str, beside))}" if beside else "serve the whole model"
     return Notice(
         NoticeCode.ILLEGAL_CUT, f"{name} cannot be cut between layers {cuts}: no route uses this part; {hint}"
     )
-
-
-def _neighbours(cut: int, legal: Sequence[int]) -> list[int]:
-    below, above = [one for one in legal if one < cut], [one for one in legal if one > cut]
-    return below[-1:] + above[:1]
 
 
 def contract_mismatch(contract_digest: str, other_digest: str, others: int, differing: Sequence[str]) -> Notice:

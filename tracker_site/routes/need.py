@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from meshnet.artifact.model.cuts import wrong_cuts
+
 # Tokens that a plan is judged by where a request allows more: most answers end long before their limit.
 EXPECTED_TOKENS_MAX: Final = 256
 
@@ -39,10 +41,7 @@ class RouteNeed:
 
     def allows_range(self, layer_begin: int, layer_end: int) -> bool:
         """Whether a stage with these layers cuts the model only where it may be cut."""
-        legal = self.legal_cuts
-        return legal is None or (
-            (layer_begin == 0 or layer_begin in legal) and (layer_end == self.n_layers or layer_end in legal)
-        )
+        return not wrong_cuts((layer_begin, layer_end), self.n_layers, self.legal_cuts)
 
     @property
     def kv_cells(self) -> int:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from meshnet.artifact.model.cuts import wrong_cuts
 from meshnet.errors import RouteError
 from tracker_site.routes.offer_index import OfferIndex, is_admissible
 
@@ -65,8 +66,8 @@ def missing_ranges(offers: Iterable[Offer], n_layers: int) -> list[LayerRange]:
 
 def illegal_cuts(offers: Iterable[Offer], need: RouteNeed) -> list[int]:
     """The layers at which offers cut the model though it may not be cut there."""
-    ends = {end for offer in offers for end in (offer.layer_begin, offer.layer_end)} - {0, need.n_layers}
-    return sorted(ends - (ends if need.legal_cuts is None else need.legal_cuts))
+    ends = {end for offer in offers for end in (offer.layer_begin, offer.layer_end)}
+    return sorted(wrong_cuts(ends, need.n_layers, need.legal_cuts))
 
 
 def _describe(layers: Sequence[LayerRange]) -> str:

@@ -16,7 +16,7 @@ from meshnet.artifact.model.hparams import Hparams
 from meshnet.artifact.model.indexer import compressed_uses, latent_uses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from meshnet.artifact.gguf import GgufHeader
 
@@ -59,16 +59,32 @@ class LegalCuts:
 
     def wrong_cut(self, layer_begin: int, layer_end: int, n_layers: int) -> int | None:
         """The first end of the range at which the model may not be cut, if any."""
-        legal = {0, n_layers, *self.cuts}
-        return next((end for end in (layer_begin, layer_end) if end not in legal), None)
+        return next(iter(wrong_cuts((layer_begin, layer_end), n_layers, self.cuts)), None)
 
     def explain(self, cut: int) -> str:
         """Why a cut is refused, with the legal ones beside it."""
-        below = max((one for one in self.cuts if one < cut), default=None)
-        above = min((one for one in self.cuts if one > cut), default=None)
-        beside = " and ".join(str(one) for one in (below, above) if one is not None)
+        beside = " and ".join(str(one) for one in cuts_beside(cut, self.cuts))
         hint = f"; the legal cuts beside it are {beside}" if beside else "; it is served whole"
         return f"layers {cut - 1} and {cut} are not cut apart ({self.rule}){hint}"
+
+
+def wrong_cuts(ends: Iterable[int], n_layers: int, legal: Collection[int] | None) -> list[int]:
+    """The ends of ranges at which the model may not be cut, in the order given.
+
+    Args:
+        ends: layers at which ranges begin or end.
+        n_layers: of the whole model, whose own two ends are no cuts.
+        legal: layers that a range may begin with, beside layer 0; None: any.
+    """
+    if legal is None:
+        return []
+    return [end for end in ends if end not in legal and end not in {0, n_layers}]
+
+
+def cuts_beside(cut: int, legal: Sequence[int]) -> list[int]:
+    """The nearest legal cuts on either side of a layer, as far as there are any; `legal` is in order."""
+    below, above = [one for one in legal if one < cut], [one for one in legal if one > cut]
+    return below[-1:] + above[:1]
 
 
 def legal_cuts(header: GgufHeader) -> LegalCuts:

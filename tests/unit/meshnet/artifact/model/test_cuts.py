@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from meshnet.artifact.gguf import read_header
-from meshnet.artifact.model.cuts import CutRule, LegalCuts, legal_cuts
+from meshnet.artifact.model.cuts import CutRule, LegalCuts, cuts_beside, legal_cuts, wrong_cuts
 from meshnet.errors import ArtifactError
 from tests.simulators.deepseek_v4_flash import write_deepseek_v4_flash
 from tests.unit.meshnet.artifact.model.headers import a_header
@@ -80,6 +80,30 @@ def test_figures_that_do_not_fit_the_layers_are_refused(tmp_path: Path) -> None:
     header = a_header(tmp_path, "glm-dsa", 4, {"attention.indexer.types": [1, 0]})
     with pytest.raises(ArtifactError, match="bad_metadata"):
         legal_cuts(header)
+
+
+@pytest.mark.parametrize(
+    ("ends", "legal", "wrong"),
+    [
+        ((0, 8), (), []),
+        ((0, 5), (), [5]),
+        ((3, 5), (5,), [3]),
+        ((5, 3), (), [5, 3]),
+        ((3, 5), frozenset({3, 5}), []),
+        ((3, 5), None, []),
+        ((), (), []),
+    ],
+)
+def test_a_model_s_own_ends_are_no_cuts(
+    ends: tuple[int, ...], legal: tuple[int, ...] | frozenset[int] | None, wrong: list[int]
+) -> None:
+    assert wrong_cuts(ends, 8, legal) == wrong
+
+
+def test_the_cuts_beside_one_are_the_nearest() -> None:
+    legal = (2, 4, 6)
+    assert [cuts_beside(cut, legal) for cut in (1, 3, 4, 7)] == [[2], [2, 4], [2, 6], [6]]
+    assert cuts_beside(3, ()) == []
 
 
 def test_a_refusal_names_the_cut_and_the_ones_beside_it() -> None:
