@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 import tempfile
 import time
@@ -28,8 +27,9 @@ from typing import Final
 from meshnet.vocab import open_vocabulary
 from tests.bench.baseline_arms import CONTEXT_LENGTH, BaselineArm, BaselineRoute, baseline_route
 from tests.bench.baseline_verdict import ArmFigures, failures, table
+from tests.bench.conclusion import conclude
 from tests.bench.llama_routes import DEMO
-from tests.bench.pairs import ROUNDS_MIN, Rounds, is_outside_band, rounded, traded
+from tests.bench.pairs import ROUNDS_MIN, Rounds, rounded, traded, why_inconclusive
 from tests.bench.programs import in_own_thread, yield_to_what_is_measured
 from tests.bench.progress import BenchProgress, bench_progress
 from tests.integration.native.native_routes import WORKER
@@ -40,8 +40,6 @@ from tests.simulators.damaged_rows import without_a_quarter
 from tests.simulators.safetensors_folder import write_safetensors_folder
 from unsplit import prompt_tokens
 
-EXIT_FAILED: Final = 1
-EXIT_INCONCLUSIVE: Final = 3
 THREADS: Final = 2
 # Rows of one probe: their logits stay below the 4 MiB that gRPC clients read.
 PROBE_ROWS: Final = 16
@@ -176,13 +174,7 @@ def main() -> int:
         figures, damaged, decode, first = in_own_thread(partial(measure, Path(folder), arguments.rounds, progress))
     print("\n".join(table(figures)), file=sys.stderr)
     said, control = failures(figures, damaged), decode.ratio(TWIN, LLAMA)
-    for line in said:
-        print(f"bench-baseline: {line}")
-    noisy = "too noisy" if is_outside_band(control) else ""
-    if decode.count < ROUNDS_MIN:
-        noisy = noisy or f"fewer than {ROUNDS_MIN} rounds"
-    if noisy:
-        print(f"bench-baseline: rates: {noisy}: neither pass nor fail")
+    noisy = why_inconclusive([control], [decode.count])
     pairs = {"torch_vs_llama": (TORCH, LLAMA), "torch_vs_llama_two": (TORCH_TWO, LLAMA_TWO)}
     pairs |= {"llama_two_vs_whole": (LLAMA_TWO, LLAMA), "torch_two_vs_whole": (TORCH_TWO, TORCH)}
     result = {
@@ -197,10 +189,7 @@ def main() -> int:
         "tokens_per_s": {name: rounded(values) for name, values in decode.rates.items()},
         "seconds": round(time.monotonic() - started_s, 1),
     }
-    print(json.dumps(result))
-    if said:
-        return EXIT_FAILED
-    return EXIT_INCONCLUSIVE if noisy else 0
+    return conclude("bench-baseline", result, failures=said, inconclusive=noisy and f"rates: {noisy}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -25,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from tests.bench.conclusion import conclude
 from tests.bench.llama_cpp import OURS, program
 from tests.bench.llama_routes import CONTEXT_LENGTH, DEMO, Arm, llama_route
 from tests.bench.llama_server import llama_server
@@ -33,7 +33,6 @@ from tests.bench.programs import in_own_thread
 from tests.bench.progress import BenchProgress, bench_progress
 from tests.bench.streams import Newcomer, Stream, gaps_around, p50_p95, served_rate
 
-EXIT_INCONCLUSIVE: Final = 3
 STREAMS: Final = (1, 2, 4, 8, 16)
 ONE, TWIN, TWO, SERVER = "one_stage", "control", "two_stages", "llama_server"
 ARMS: Final = (ONE, TWIN, TWO, SERVER)
@@ -186,17 +185,14 @@ def main() -> int:
     noisy = [str(streams) for streams, ratio in controls.items() if is_outside_band(ratio)]
     inconclusive = f"too noisy with {', '.join(noisy)} streams" if noisy else ""
     if min(level.rates.count for level in levels) < ROUNDS_MIN:
-        inconclusive = inconclusive or f"fewer than {ROUNDS_MIN} pairs"
-    if inconclusive:
-        print(f"bench-batch: {inconclusive}: neither pass nor fail")
+        inconclusive = inconclusive or f"fewer than {ROUNDS_MIN} rounds"
     result = {
         "control": round(farthest_from_one(list(controls.values())), 4),
         "inconclusive": inconclusive,
         "streams": {str(level.streams): level.report() for level in levels},
         "newcomer": disturbance.report(),
     }
-    print(json.dumps(result))
-    return EXIT_INCONCLUSIVE if inconclusive else 0
+    return conclude("bench-batch", result, inconclusive=inconclusive)
 
 
 if __name__ == "__main__":

@@ -24,8 +24,9 @@ from typing import Final
 from meshnet.frame import Codec
 from meshnet.vocab import open_vocabulary
 from tests.bench.codec_verdict import BARS, CodecVerdict
+from tests.bench.conclusion import conclude
 from tests.bench.llama_routes import DEMO, Arm, LlamaRoute, llama_route
-from tests.bench.pairs import ROUNDS_MIN, Rounds, is_outside_band, rounded
+from tests.bench.pairs import ROUNDS_MIN, Rounds, rounded, why_inconclusive
 from tests.bench.programs import in_own_thread, output_of, yield_to_what_is_measured
 from tests.bench.progress import BenchProgress, bench_progress
 from tests.integration.native.native_routes import WORKER
@@ -36,8 +37,6 @@ from tests.parity.reference import CONTEXT_LENGTH
 from tests.parity.worker_routes import Shards
 from unsplit import prompt_tokens
 
-EXIT_FAILED: Final = 1
-EXIT_INCONCLUSIVE: Final = 3
 PACK_ROWS: Final = WORKER.with_name("pack_rows")
 THREADS: Final = 2
 ROWS: Final = 96
@@ -157,13 +156,7 @@ def main() -> int:
         run = partial(measure, Path(folder), arguments.rows, arguments.rounds, progress)
         verdict, frame_bytes, times, rates = in_own_thread(run)
     failures, control = verdict.failures(), rates.ratio(TWIN, Codec.RAW.label)
-    for line in failures:
-        print(f"bench-codecs: {line}")
-    noisy = "too noisy" if is_outside_band(control) else ""
-    if rates.count < ROUNDS_MIN:
-        noisy = noisy or f"fewer than {ROUNDS_MIN} pairs"
-    if noisy:
-        print(f"bench-codecs: rates: {noisy}: neither pass nor fail")
+    noisy = why_inconclusive([control], [rates.count])
     result = {
         "failures": failures,
         "bars": {codec.label: bar for codec, bar in BARS.items()},
@@ -181,10 +174,7 @@ def main() -> int:
             "tokens_per_s": {name: rounded(values) for name, values in rates.rates.items()},
         },
     }
-    print(json.dumps(result))
-    if failures:
-        return EXIT_FAILED
-    return EXIT_INCONCLUSIVE if noisy else 0
+    return conclude("bench-codecs", result, failures=failures, inconclusive=noisy and f"rates: {noisy}")
 
 
 if __name__ == "__main__":

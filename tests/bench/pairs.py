@@ -7,7 +7,7 @@ the run means anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
@@ -70,6 +70,13 @@ def is_outside_band(control: float) -> bool:
     """Whether two equal arms differ too much for anything to be concluded; NaN does too."""
     low, high = CONTROL_BAND
     return not low <= control <= high
+
+
+def why_inconclusive(controls: Iterable[float], counts: Iterable[int]) -> str:
+    """Why nothing can be concluded from rounds, by their controls and their numbers; empty where something can."""
+    if any(is_outside_band(control) for control in controls):
+        return "too noisy"
+    return f"fewer than {ROUNDS_MIN} rounds" if min(counts) < ROUNDS_MIN else ""
 
 
 def farthest_from_one(ratios: Sequence[float]) -> float:

@@ -14,7 +14,6 @@ can be concluded, neither pass nor fail.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 import time
 from dataclasses import dataclass
@@ -22,17 +21,17 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from tests.bench.conclusion import conclude
 from tests.bench.generated_model import Shape, generated_model
 from tests.bench.hops import ECHO, LOCAL, TLS, Hops, hop_bench
 from tests.bench.llama_cpp import OURS, UPSTREAM, Load, program
 from tests.bench.llama_routes import DEMO, MODELS, BenchModel
-from tests.bench.pairs import ROUNDS_MIN, farthest_from_one, is_outside_band
+from tests.bench.pairs import ROUNDS_MIN, farthest_from_one, why_inconclusive
 from tests.bench.plot import plot_ratios
 from tests.bench.programs import in_own_thread
 from tests.bench.progress import BenchProgress, bench_progress
 from tests.bench.split_rounds import CONTROL, LLAMA_BENCH, RPC, SPLIT, UNSPLIT, SplitResult, Subject, measure_split
 
-EXIT_INCONCLUSIVE: Final = 3
 DEMO_WIDTH: Final = 576
 HOP_ROUND_S: Final = 6.5
 HOP_BUDGET_S: Final = 60.0  # a width
@@ -59,10 +58,8 @@ class Result:
     @property
     def inconclusive(self) -> str:
         """Why nothing can be concluded; empty where something can."""
-        if any(is_outside_band(split.last.control) for split in self.splits):
-            return "too noisy"
         counts = [split.last.decode.count for split in self.splits] + [hops.rounds.count for hops in self.hops.values()]
-        return f"fewer than {ROUNDS_MIN} pairs" if min(counts) < ROUNDS_MIN else ""
+        return why_inconclusive([split.last.control for split in self.splits], counts)
 
     def report(self) -> dict[str, object]:
         """The JSON object of the last line."""
@@ -152,10 +149,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="meshnet-bench-") as folder:
         result = measure(Path(folder), arguments)
     print("\n".join(result.plot()))
-    if result.inconclusive:
-        print(f"bench-split: {result.inconclusive}: neither pass nor fail")
-    print(json.dumps(result.report()))
-    return EXIT_INCONCLUSIVE if result.inconclusive else 0
+    return conclude("bench-split", result.report(), inconclusive=result.inconclusive)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ where nothing can be concluded.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 from dataclasses import dataclass
@@ -22,8 +21,9 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from tests.bench.conclusion import conclude
 from tests.bench.llama_routes import DEMO
-from tests.bench.pairs import ROUNDS_MIN, is_outside_band
+from tests.bench.pairs import ROUNDS_MIN, why_inconclusive
 from tests.bench.plot import plot_ratios
 from tests.bench.programs import in_own_thread
 from tests.bench.progress import BenchProgress, bench_progress
@@ -44,7 +44,6 @@ from tests.bench.turn_situations import (
     turn_bench,
 )
 
-EXIT_INCONCLUSIVE: Final = 3
 ROUNDS_FEWEST: Final = 2
 BUDGET_S: Final = 360.0
 LOADING_S: Final = 20.0
@@ -70,11 +69,10 @@ class Result:
     @property
     def inconclusive(self) -> str:
         """Why nothing can be concluded; empty where something can."""
-        if is_outside_band(self.control):
-            return "too noisy"
-        if min(one.rates.count for one in self.found.values()) < ROUNDS_MIN:
-            return f"fewer than {ROUNDS_MIN} rounds"
-        return "" if control_waits(self.waits) else "a holder that was left alone was not waited for"
+        noisy = why_inconclusive([self.control], [one.rates.count for one in self.found.values()])
+        if noisy or control_waits(self.waits):
+            return noisy
+        return "a holder that was left alone was not waited for"
 
     def report(self) -> dict[str, object]:
         """The JSON object of the last line."""
@@ -170,10 +168,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="meshnet-bench-") as folder, bench_progress(0.0) as progress:
         result = in_own_thread(partial(measure, Path(folder), arguments, progress))
     print("\n".join(result.plot()))
-    if result.inconclusive:
-        print(f"bench-turn: {result.inconclusive}: neither pass nor fail")
-    print(json.dumps(result.report()))
-    return EXIT_INCONCLUSIVE if result.inconclusive else 0
+    return conclude("bench-turn", result.report(), inconclusive=result.inconclusive)
 
 
 if __name__ == "__main__":
