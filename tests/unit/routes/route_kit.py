@@ -12,9 +12,10 @@ from meshnet.v1 import frame_pb2, session_pb2
 from tracker_site.routes import machine_io as io
 from tracker_site.routes.deadlines import RouteDeadlines
 from tracker_site.routes.machine import RouteMachine
+from tracker_site.routes.no_route import NoRouteError, NoRouteReason
 from tracker_site.routes.offers import CarrierPolicy, Offer
 from tracker_site.routes.planner import RoutePlan
-from tracker_site.routes.request import RouteRequest
+from tracker_site.routes.request import RouteFailedError, RouteRequest
 from tracker_site.routes.transitions import RouteState
 
 if TYPE_CHECKING:
@@ -183,5 +184,21 @@ def driven_to(state: RouteState) -> Driven:
     return driven
 
 
+def failure_of(driven: Driven) -> tuple[str, int | None]:
+    """The code of the route's end, and the stage at fault."""
+    assert driven.state() is RouteState.FAILED
+    assert isinstance(driven.machine.failure, RouteFailedError)
+    return driven.machine.failure.code, driven.machine.failure.stage
+
+
+def sent_messages(actions: list[RouteAction]) -> list[EdgeMessage]:
+    return [action.message for action in actions if isinstance(action, io.SendMessage)]
+
+
+def sent_chunks(actions: list[RouteAction]) -> list[io.SendFrame]:
+    return [action for action in actions if isinstance(action, io.SendFrame)]
+
+
+NO_ROUTE = NoRouteError(NoRouteReason.MISSING_LAYERS, "Nobody serves layer 3.")
 FAILURE = StageFailure("engine_failed", "the engine failed", 1)
 PROGRESS = PrefillProgress(128)

@@ -6,18 +6,11 @@ import pytest
 
 from meshnet.failure_codes import STAGE_LOSSES, FailureCode
 from meshnet.frame import StageFailure
-from tests.unit.routes.route_kit import DEADLINES, Driven, driven_to, from_stage
+from tests.unit.routes.route_kit import DEADLINES, driven_to, failure_of, from_stage
 from tracker_site.routes import machine_io as io
-from tracker_site.routes.request import RouteFailedError
 from tracker_site.routes.transitions import RouteState
 
 GATEWAY_LOST = StageFailure(FailureCode.GATEWAY_LOST, "no acknowledgement of tokens", 1)
-
-
-def failure_of(driven: Driven) -> tuple[str, int | None]:
-    assert driven.state() is RouteState.FAILED
-    assert isinstance(driven.machine.failure, RouteFailedError)
-    return driven.machine.failure.code, driven.machine.failure.stage
 
 
 @pytest.mark.parametrize("code", sorted({*STAGE_LOSSES, FailureCode.STAGE_LOST}))
