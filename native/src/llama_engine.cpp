@@ -1,7 +1,6 @@
 #include "llama_engine.h"
 
 #include <ggml-cpu.h>
-#include <llama-ext.h>
 #include <llama.h>
 
 #include <algorithm>
@@ -11,14 +10,14 @@
 #include <thread>
 
 #include "core_placement.h"
-#include "exact_class.h"
 #include "llama_artifact.h"
+#include "llama_batch_rows.h"
+#include "llama_facts.h"
 #include "llama_profile.h"
 #include "llama_slots.h"
 #include "llama_state.h"
 #include "protocol_limits.h"
 #include "rewinding_engine.h"
-#include "seam_codec.h"
 #include "tensor_codec.h"
 
 namespace meshnet {
@@ -34,8 +33,6 @@ constexpr std::uint32_t kMinOutputRows = 64;
 constexpr std::uint32_t kMaxSessions = 64;  // LLAMA_MAX_SEQ is larger; cells are the real limit
 constexpr std::uint32_t kMaxThreads = 256;
 constexpr llama_seq_id kNoSlot = -1;
-// Of a row without a token id in models that also rotate by an image's height and width.
-constexpr std::size_t kImagePositions = 4;
 // Of cells that are moved, for a guess at how long that takes.
 constexpr std::uint64_t kCopyBytesPerNs = 4;
 
@@ -107,66 +104,6 @@ llama_context_params ContextParams(const LoadPlan& plan) {
   return params;
 }
 
-void FillExactClass(const LoadPlan& plan, v1::ExactClass* exact) {
-  const ExactClass build = BuildExactClass();
-  exact->set_pin(build.pin + ":" + build.patched_tree);
-  exact->set_backend(build.backend);
-  exact->set_repack(build.repack);
-  exact->set_flash_attention(plan.flash_attention);
-  exact->set_kv_type_k(build.kv_type_k);
-  exact->set_kv_type_v(build.kv_type_v);
-  exact->set_ubatch(plan.ubatch_rows);
-  exact->set_cpu_features(build.instruction_sets);
-  exact->set_threads(plan.threads);  // of prompt steps and of token steps alike: ContextParams
-}
-
-ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const llama_model* model,
-                   const llama_context* context) {
-  ShardFacts facts;
-  v1::BoundaryContract& contract = facts.contract;
-  contract.mutable_layers()->set_layer_begin(plan.layers.layer_begin);
-  contract.mutable_layers()->set_layer_end(plan.layers.layer_end);
-  contract.set_n_layers(artifact.n_layers);
-  contract.set_architecture(artifact.architecture);
-  contract.set_vocab_size(static_cast<std::uint32_t>(llama_vocab_n_tokens(llama_model_get_vocab(model))));
-  contract.set_context_length(plan.context_length);
-  contract.set_needs_token_ids(llama_model_needs_token_ids(model));
-  contract.set_gives_token_ids(plan.layers.layer_end < artifact.token_id_layers_end);
-  // The width that the patched graph really takes and gives, not the header's word for it.
-  const auto seam_width = static_cast<std::uint32_t>(llama_model_n_embd_hidden(model));
-  if (plan.layers.layer_begin > 0) facts.input_width = seam_width;
-  if (plan.layers.layer_end < artifact.n_layers) facts.output_width = seam_width;
-  if (!facts.is_head()) AddHiddenSpec(facts.input_width, contract.mutable_inputs());
-  if (!facts.is_tail()) AddHiddenSpec(facts.output_width, contract.mutable_outputs());
-  AddCodecs(&contract);
-  // The context-size class picks rope factors; the rest of the rope settings is the artifact's own.
-  contract.set_contract_digest(ContractDigest(plan, contract, "n_ctx_seq=" + std::to_string(llama_n_ctx_seq(context))));
-  contract.set_recipe("llama.cpp");
-  FillExactClass(plan, contract.mutable_exact_class());
-  facts.max_sequences = llama_n_seq_max(context);
-  facts.kv_cells = facts.max_sequences * plan.context_length;
-  facts.max_step_rows = llama_n_batch(context);
-  facts.batch_rows = llama_n_ubatch(context);
-  // With cells per sequence, llama.cpp cuts a mixed batch into parts of equal lengths: a chunk's shape would depend on
-  // who shares its step.
-  facts.mixes_phases = false;
-  facts.truncates = IsTruncated(model);
-  if (facts.is_tail()) facts.nextn_bytes = artifact.nextn_bytes;
-  // Of a whole model llama.cpp counts the file's tensors, of a range those that it loaded.
-  const bool is_whole = facts.is_head() && facts.is_tail();
-  facts.weights_bytes = llama_model_size(model) - (is_whole ? artifact.nextn_bytes : 0);
-  for (const auto& [buffer_type, memory] : llama_get_memory_breakdown(context)) {
-    facts.kv_bytes += memory.context;
-    facts.compute_bytes += memory.compute;
-  }
-  return facts;
-}
-
-bool RotatesByImage(const llama_model* model) {
-  const llama_rope_type type = llama_model_rope_type(model);
-  return type == LLAMA_ROPE_TYPE_MROPE || type == LLAMA_ROPE_TYPE_IMROPE;
-}
-
 class LlamaEngine : public ShardEngine {
  public:
   // `profile`: attached to the context, or null.
@@ -180,8 +117,7 @@ class LlamaEngine : public ShardEngine {
         own_core_(threads.own_core),
         context_(std::move(context)),
         memory_(llama_get_memory(context_.get())),
-        takes_token_ids_(facts_.contract.needs_token_ids()),
-        takes_image_positions_(!takes_token_ids_ && RotatesByImage(model_.get())),
+        rows_(facts_, model_.get()),
         window_(llama_model_n_swa(model_.get())),
         slots_(facts_.max_sequences,
                std::chrono::nanoseconds(facts_.kv_bytes / facts_.max_sequences / kCopyBytesPerNs)),
@@ -222,8 +158,6 @@ class LlamaEngine : public ShardEngine {
   void CloseGap(std::span<const StepSlice> slices);
   void FreeMovedCells();
   void SortBySlot(std::span<const StepSlice> slices);
-  void AddRows(const StepSlice& slice);
-  void SpreadPositions();
   void BindToOwnCore();
   Status Decode();
   // Floats that the slice's part of the output holds.
@@ -243,23 +177,13 @@ class LlamaEngine : public ShardEngine {
   std::optional<int> own_core_;  // until the thread that computes is bound to it
   const Owned<llama_context> context_;
   const llama_memory_t memory_;
-  const bool takes_token_ids_;
-  const bool takes_image_positions_;   // four a row, where rows come without token ids
+  LlamaBatchRows rows_;
   const llama_pos window_;             // of layers that see only so many positions back, 0 where there are none
   llama_seq_id moved_from_ = kNoSlot;  // whose cells are to be freed after the step
   LlamaSlots slots_;
   std::vector<Sequence> sequences_;
   std::vector<llama_seq_id> slots_used_;  // of the step, ascending
   std::vector<std::size_t> order_;        // slices of the last step, as they lie in the batch
-  // One batch, [rows] each; the head takes tokens_, the others hidden_ [rows, input_width], and tokens_ where they need
-  // them.
-  std::vector<llama_token> tokens_;
-  std::vector<float> hidden_;
-  std::vector<llama_pos> positions_;
-  std::vector<std::int32_t> sequence_counts_;
-  std::vector<llama_seq_id> sequence_ids_;
-  std::vector<llama_seq_id*> sequence_pointers_;
-  std::vector<std::int8_t> wants_logits_;
 };
 
 Status LlamaEngine::Open(SequenceId sequence) {
@@ -292,11 +216,7 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
   if (rows > facts_.max_step_rows || outputs > max_output_rows_) {
     return {Code::kMessageTooLarge, "more rows or outputs than a step takes"};
   }
-  tokens_.clear();
-  hidden_.clear();
-  positions_.clear();
-  sequence_ids_.clear();
-  wants_logits_.clear();
+  rows_.Clear();
   std::vector<bool> is_stepped(sequences_.size(), false);
   CloseGap(slices);
   SortBySlot(slices);
@@ -307,11 +227,11 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
     }
     if (status.ok()) {
       is_stepped[static_cast<std::size_t>(slices[i].sequence)] = true;
-      AddRows(slices[i]);
+      rows_.Add(slices[i], At(slices[i].sequence).slot);
     }
     (*results)[i].status = std::move(status);
   }
-  if (positions_.empty()) {
+  if (rows_.empty()) {
     FreeMovedCells();
     return Status::Ok();
   }
@@ -363,44 +283,8 @@ void LlamaEngine::FreeMovedCells() {
   if (from != kNoSlot) llama_memory_seq_rm(memory_, from, -1, -1);
 }
 
-void LlamaEngine::AddRows(const StepSlice& slice) {
-  auto wanted = slice.logits_rows.begin();
-  for (std::uint32_t row = 0; row < slice.rows; ++row) {
-    const bool wants = facts_.is_tail() && wanted != slice.logits_rows.end() && *wanted == row;
-    if (wants) ++wanted;
-    if (takes_token_ids_) tokens_.push_back(static_cast<llama_token>(slice.token_ids[row]));
-    positions_.push_back(static_cast<llama_pos>(slice.position + row));
-    sequence_ids_.push_back(At(slice.sequence).slot);
-    wants_logits_.push_back(wants ? 1 : 0);
-  }
-  hidden_.insert(hidden_.end(), slice.hidden.begin(), slice.hidden.end());
-}
-
-// Text has the same position in all but the last of an image's, which is 0: [4, rows].
-void LlamaEngine::SpreadPositions() {
-  const std::size_t rows = positions_.size();
-  positions_.resize(kImagePositions * rows, 0);
-  for (std::size_t i = 1; i + 1 < kImagePositions; ++i) {
-    std::copy_n(positions_.begin(), rows, positions_.begin() + static_cast<std::ptrdiff_t>(i * rows));
-  }
-}
-
 Status LlamaEngine::Decode() {
-  const std::size_t rows = positions_.size();
-  if (takes_image_positions_) SpreadPositions();
-  sequence_counts_.assign(rows, 1);
-  sequence_pointers_.resize(rows);
-  for (std::size_t i = 0; i < rows; ++i) sequence_pointers_[i] = &sequence_ids_[i];
-  llama_batch batch{};
-  batch.n_tokens = static_cast<std::int32_t>(rows);
-  // Which of the two are set tells llama.cpp what the rows are; their widths were checked slice by slice.
-  batch.token = takes_token_ids_ ? tokens_.data() : nullptr;
-  batch.embd = facts_.is_head() ? nullptr : hidden_.data();
-  batch.pos = positions_.data();
-  batch.n_seq_id = sequence_counts_.data();
-  batch.seq_id = sequence_pointers_.data();
-  batch.logits = wants_logits_.data();
-  const std::int32_t code = llama_decode(context_.get(), batch);
+  const std::int32_t code = llama_decode(context_.get(), rows_.Batch());
   if (code == 0) return Status::Ok();
   return {Code::kEngineFailed, "llama_decode gave " + std::to_string(code)};
 }
@@ -408,10 +292,9 @@ Status LlamaEngine::Decode() {
 // Outputs lie in batch order, those of one slice together: logits of the wanted rows on the tail, hidden rows of all
 // rows elsewhere.
 void LlamaEngine::ReadOutputs(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
-  const bool wants_any = std::any_of(wants_logits_.begin(), wants_logits_.end(), [](auto wants) { return wants != 0; });
   const float* next = nullptr;
   if (!facts_.is_tail()) next = llama_get_hidden(context_.get());
-  if (facts_.is_tail() && wants_any) next = llama_get_logits(context_.get());
+  if (rows_.wants_logits()) next = llama_get_logits(context_.get());
   for (const std::size_t i : order_) {
     StepResult& result = (*results)[i];
     if (!result.status.ok()) continue;
