@@ -1,17 +1,17 @@
 """The node's files in its state directory: private, whole or absent, and used by one agent at a time.
 
-Invariants: a file is replaced by rename after its bytes are on disk, so a crash leaves the old or the new one; files
-are 0600 and directories 0700; the lock is the operating system's, so it is free again when its holder dies in any way.
+Invariants: files are 0600 and directories 0700; the lock is the operating system's, so it is free again when its holder
+dies in any way.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from meshnet.errors import MeshnetError
+from meshnet.whole_file import write_whole
 
 if os.name == "posix":
     import fcntl
@@ -45,28 +45,7 @@ def prepare_directory(directory: Path) -> Path:
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace `path` by `data`, atomically and durably, readable by this user alone."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE_MODE)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_directory(path.parent)
-
-
-def _sync_directory(directory: Path) -> None:
-    if os.name != "posix":
-        return  # Windows keeps the rename with the file
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    write_whole(path, data, PRIVATE_FILE_MODE)
 
 
 def read_bounded(path: Path, limit_bytes: int) -> bytes | None:

@@ -8,13 +8,12 @@ one, whole, or no file, and then reads the row again.
 from __future__ import annotations
 
 import hashlib
-import os
-import secrets
 from typing import TYPE_CHECKING
 
 from meshnet.errors import ArtifactError
 from meshnet.golden.probe import GOLDEN_BYTES_MAX, excerpt_names, parse_golden, require_complete
 from meshnet.golden.tensor_file import LENGTH_BYTES, Matrix, header_bytes, parse_header, write_tensors
+from meshnet.whole_file import write_whole
 from tracker_site.catalog.errors import CatalogError
 from tracker_site.catalog.models import Model, golden_path
 
@@ -96,15 +95,7 @@ def _keep(model: Model, data: bytes) -> None:
     model.golden_digest = hashlib.sha256(data).hexdigest()
     target = golden_path(model.golden_digest)
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    try:
-        with draft.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_whole(target, data)
     model.save(update_fields=["golden_digest"])
     if before is not None and before != target:
         before.unlink(missing_ok=True)
