@@ -61,6 +61,8 @@ def run(arguments: Sequence[str], commands: Mapping[str, EntryPoint]) -> int:
     except MeshnetError as error:
         sys.stderr.write(f"meshnet: {error.title}: {error.message} [{error.code}]\n")
         return EXIT_FAILED
+    except SystemExit as stop:  # argparse has told the user
+        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
 
 
 def main() -> int:

@@ -26,11 +26,12 @@ SURROUNDINGS: Final = frozenset({"port_taken", "relay_failed", "not_migrated", "
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; see `meshnet site --help`."""
-    try:
-        chosen = build_parser().parse_args(arguments)
-    except SystemExit as stop:  # argparse has told the user
-        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
+    """Run one command; see `meshnet site --help`.
+
+    Raises:
+        SystemExit: argparse has told the user.
+    """
+    chosen = build_parser().parse_args(arguments)
     try:
         return _run(chosen)
     except ImproperlyConfigured as error:

@@ -7,7 +7,7 @@ line.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from meshnet.inspect.as_json import as_json
 from meshnet.inspect.as_text import as_text
@@ -17,19 +17,15 @@ from meshnet.inspect.report import make_report
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-EXIT_USAGE: Final = 2
-
 
 def main(arguments: Sequence[str]) -> int:
     """Look at a model.
 
     Raises:
         MeshnetError: what is wrong with it, for the command to tell.
+        SystemExit: argparse has told the user.
     """
-    try:
-        options = parse_options(arguments)
-    except SystemExit as stop:  # argparse has told the user
-        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
+    options = parse_options(arguments)
     report = make_report(options)
     sys.stdout.write((as_json if options.as_json else as_text)(report) + "\n")
     return 0

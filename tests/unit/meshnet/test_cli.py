@@ -1,3 +1,4 @@
+import argparse
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -17,9 +18,14 @@ def failing(arguments):
     raise RouteError("no_route", "No route", "Nobody serves this model.")
 
 
+def parsing(arguments):
+    argparse.ArgumentParser(prog="meshnet parsing").parse_args(arguments)
+    return 7
+
+
 @pytest.fixture
 def commands(monkeypatch):
-    targets = {"echo": echo, "failing": failing}
+    targets = {"echo": echo, "failing": failing, "parsing": parsing}
     monkeypatch.setattr(EntryPoint, "load", lambda self: targets[self.name])
     return {name: EntryPoint(name, "tests:unused", GROUP) for name in targets}
 
@@ -37,7 +43,15 @@ def test_an_error_of_ours_is_one_line_and_a_status(commands, capsys):
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["--nonsense"], [""]])
 def test_a_wrong_command_line_is_told_with_the_usage(arguments, commands, capsys):
     assert cli.run(arguments, commands) == cli.EXIT_USAGE
-    assert "commands: echo, failing" in capsys.readouterr().err
+    assert "commands: echo, failing, parsing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"), [([], 7), (["--help"], 0), (["--nonsense"], cli.EXIT_USAGE), (["word"], cli.EXIT_USAGE)]
+)
+def test_what_a_command_s_parser_says_is_its_status(arguments, status, commands, capsys):
+    assert cli.run(["parsing", *arguments], commands) == status
+    assert ("usage: meshnet parsing" in "".join(capsys.readouterr())) == (status != 7)
 
 
 def test_version_and_help(commands, capsys):

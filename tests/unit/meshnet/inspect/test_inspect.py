@@ -184,6 +184,8 @@ def test_names_from_a_file_do_not_reach_the_terminal_as_they_are(
 
 
 def test_a_wrong_command_line_and_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    assert main(["--help"]) == 0
+    for arguments, status in (([], 2), (["--help"], 0)):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == status
     assert "meshnet inspect" in capsys.readouterr().out
