@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshnet.artifact.model.caches import UBATCH_ROWS
-from meshnet.artifact.model.memory import Load, compute_bytes, rewind_bytes
+from meshnet.artifact.model.memory import Load, cache_bytes, compute_bytes, rewind_bytes
 from meshnet.errors import WorkerError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class ShardNeed:
 
     def cache_bytes(self, load: Load) -> int:
         """What the worker allocates for its sessions."""
-        return sum(layer.allocated_bytes(load.context_length, load.sequences) for layer in self.caches)
+        return cache_bytes(self.caches, load)
 
     def total_bytes(self, load: Load) -> int:
         """Weights, caches, states to go back to and buffers."""

@@ -17,7 +17,7 @@ import pytest
 
 from meshnet.artifact.gguf import read_header
 from meshnet.artifact.model.caches import read_caches
-from meshnet.artifact.model.memory import Load, compute_bytes
+from meshnet.artifact.model.memory import Load, cache_bytes, compute_bytes
 from tests.simulators.deepseek_v4_flash import gguf_tensors, metadata, write_deepseek_v4_flash
 from tests.simulators.gguf_header import HeaderTensor, write_header
 
@@ -105,7 +105,7 @@ def test_caches_are_as_large_as_it_makes_them(context_length: int, sequences: in
     assert found["context"]
     header = read_header(path)
     told_mib = cache_mib(found["log"])
-    read_mib = read_caches(header).allocated_bytes(0, 43, context_length, sequences) / MIB
+    read_mib = cache_bytes(read_caches(header).layers, Load(context_length, sequences)) / MIB
     (buffers,) = map(float, COMPUTE.findall(found["log"]))
     estimate_mib = compute_bytes(header.embedding_length, Load(context_length, sequences)) / MIB
     print({"told_mib": told_mib, "read_mib": round(read_mib, 2), "buffers_mib": buffers, "estimate_mib": estimate_mib})

@@ -99,10 +99,6 @@ class ModelCaches:
     layers: tuple[LayerCache, ...]
     is_known: bool = field(default=True)
 
-    def allocated_bytes(self, layer_begin: int, layer_end: int, context_length: int, sequences: int) -> int:
-        """What the worker allocates for a range of layers."""
-        return sum(one.allocated_bytes(context_length, sequences) for one in self.layers[layer_begin:layer_end])
-
     @property
     def bytes_per_token(self) -> float:
         """What each token adds for good, over all layers."""

@@ -65,6 +65,11 @@ def compute_bytes(width: int, load: Load) -> int:
     return _COMPUTE_BASE_BYTES + UBATCH_ROWS * per_row + per_cell
 
 
+def cache_bytes(layers: Iterable[LayerCache], load: Load) -> int:
+    """Return what a worker allocates for the sessions of a load."""
+    return sum(layer.allocated_bytes(load.context_length, load.sequences) for layer in layers)
+
+
 def rewind_bytes(layers: Iterable[LayerCache], sequences: int) -> int:
     """Return what is kept to go back to where memories cannot be cut off; 0 for plain attention."""
     state_bytes = sum(layer.kept_state_bytes for layer in layers)

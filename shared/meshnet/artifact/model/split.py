@@ -41,11 +41,6 @@ class Split:
 
     shares: tuple[Share, ...]
 
-    @property
-    def fullest(self) -> float:
-        """The largest part of a machine's memory that is used."""
-        return max(share.needs.total_bytes / share.memory_bytes for share in self.shares)
-
 
 class _Search:
     """The longest prefix of the layers that a set of machines can hold, set by set."""

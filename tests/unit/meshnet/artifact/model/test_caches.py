@@ -9,6 +9,7 @@ import pytest
 
 from meshnet.artifact.gguf import read_header
 from meshnet.artifact.model.caches import read_caches
+from meshnet.artifact.model.memory import Load, cache_bytes
 from meshnet.errors import ArtifactError
 from tests.simulators.deepseek_v4_flash import write_deepseek_v4_flash
 from tests.unit.meshnet.artifact.model.headers import a_header
@@ -25,7 +26,7 @@ def test_keys_and_values_of_every_layer(tmp_path: Path) -> None:
     assert caches.is_known
     assert (caches.bytes_per_token, caches.window_bytes) == (3 * KV_BYTES, 0)
     # 1,000 positions take 1,024 cells, in each of two sessions.
-    assert caches.allocated_bytes(1, 3, 1000, 2) == 2 * 2 * 1024 * KV_BYTES
+    assert cache_bytes(caches.layers[1:3], Load(1000, 2)) == 2 * 2 * 1024 * KV_BYTES
 
 
 def test_heads_and_widths_may_be_given_otherwise(tmp_path: Path) -> None:
@@ -43,8 +44,8 @@ def test_windows_grow_to_their_size_and_one_ubatch(architecture: str, full: list
     windows = 8 - len(full)
     # 128 and 512 positions, padded to 768.
     assert caches.window_bytes == windows * 768 * KV_BYTES
-    assert caches.allocated_bytes(0, 8, 512, 1) == 8 * 512 * KV_BYTES
-    assert caches.allocated_bytes(0, 8, 4096, 2) == 2 * (len(full) * 4096 + windows * 768) * KV_BYTES
+    assert cache_bytes(caches.layers, Load(512, 1)) == 8 * 512 * KV_BYTES
+    assert cache_bytes(caches.layers, Load(4096, 2)) == 2 * (len(full) * 4096 + windows * 768) * KV_BYTES
 
 
 def test_latent_attention_keeps_one_row(tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_recurrent_layers_keep_a_state_of_fixed_size(tmp_path: Path) -> None:
     state = (3 * (64 + 2 * 2 * 16) + 16 * 64) * 4
     assert [layer.state_bytes for layer in caches.layers] == [state, state, state, 0] * 2
     assert caches.bytes_per_token == 2 * KV_BYTES
-    assert caches.allocated_bytes(0, 3, 4096, 5) == 3 * 5 * state
+    assert cache_bytes(caches.layers[:3], Load(4096, 5)) == 3 * 5 * state
     named = figures | {"attention.recurrent_layers": [1, 0, 1, 0, 1, 0, 1, 0]}
     assert [bool(layer.state_bytes) for layer in read_caches(a_header(tmp_path, "qwen35moe", 8, named)).layers] == [
         True, False, True, False, True, False, True, False,
