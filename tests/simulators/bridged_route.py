@@ -24,6 +24,26 @@ CALL_TIMEOUT_S = 10.0
 Filter = Callable[[worker_pb2.BridgeMessage], bool]
 
 
+class LostTokens:
+    """A filter that loses a route's first token events, as a connection that breaks does."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+        self._all_lost = asyncio.Event()
+
+    def __call__(self, message: worker_pb2.BridgeMessage) -> bool:
+        if not self._left or not message.HasField("edge") or not message.edge.HasField("token"):
+            return True
+        self._left -= 1
+        if not self._left:
+            self._all_lost.set()
+        return False
+
+    async def wait(self) -> None:
+        """Until as many are lost; the caller has a deadline."""
+        await self._all_lost.wait()
+
+
 class BridgedWorker:
     """One worker's channel and bridge."""
 

@@ -14,6 +14,7 @@ from meshnet.frame import parse_frame
 from meshnet.ids import SessionKey
 from meshnet.sampling import SamplingTerms
 from tests.integration.native.native_routes import NativeRoute, native_route, until_free
+from tests.simulators.bridged_route import LostTokens
 from tests.simulators.fake_shards import N_LAYERS, WIDTH, open_all, terms
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import RouteTerms
@@ -111,23 +112,13 @@ async def _open(running: NativeRoute, given: RouteTerms, direct: bool) -> PlainG
 
 
 async def test_a_gateway_that_comes_back_gets_what_it_missed(tmp_path: Path) -> None:
-    lost: list[object] = []
-    all_lost = asyncio.Event()
-
-    def lose_some(message: object) -> bool:
-        if all_lost.is_set() or not message.HasField("edge") or not message.edge.HasField("token"):
-            return True
-        lost.append(message)
-        if len(lost) == 5:
-            all_lost.set()
-        return False
-
+    lost = LostTokens(5)
     given = terms(token_window=5, gateway_grace_ms=5_000)
-    async with native_route(tmp_path, [3], keep=lose_some) as running:
+    async with native_route(tmp_path, [3], keep=lost) as running:
         gateway = await running.open_direct(given)
         await gateway.send_prompt()
         async with asyncio.timeout(10):
-            await all_lost.wait()
+            await lost.wait()
         await running.route.reconnect(1)
         answer = await gateway.generate()
     assert answer.token_ids == unsplit(SamplingTerms())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from meshnet.sampling import SamplingTerms
 from tests.integration.simulators.routes_of_workers import running_route
+from tests.simulators.bridged_route import LostTokens
 from tests.simulators.fake_shards import N_LAYERS, WIDTH, open_all, terms
 from tests.simulators.faults import Faults
 from tests.simulators.worker import SimulatedWorker
@@ -39,23 +40,13 @@ async def test_the_control_differs(tmp_path: Path) -> None:
 
 
 async def test_a_gateway_that_comes_back_gets_what_it_missed(tmp_path: Path) -> None:
-    lost: list[object] = []
-    all_lost = asyncio.Event()
-
-    def lose_some(message: object) -> bool:
-        if all_lost.is_set() or not message.HasField("edge") or not message.edge.HasField("token"):
-            return True
-        lost.append(message)
-        if len(lost) == 5:
-            all_lost.set()
-        return False
-
+    lost = LostTokens(5)
     given = terms(token_window=5, gateway_grace_ms=5_000)
-    async with running_route(tmp_path, [3], keep=lose_some) as running:
+    async with running_route(tmp_path, [3], keep=lost) as running:
         gateway = await open_all(running.route, given)
         await gateway.send_prompt()
         async with asyncio.timeout(10):
-            await all_lost.wait()
+            await lost.wait()
             # An acknowledgement that is lost with the bridge would stall the head: nothing but tokens is sent again.
             await until(lambda: not in_flight_frames(running.workers[0]))
         await running.route.reconnect(1)
