@@ -54,8 +54,8 @@ def run_probe(shard: TorchShard, request: worker_pb2.ProbeRequest) -> list[frame
         WorkerError: `bad_token_id`, `wrong_dtype`, `wrong_shape`, `wrong_size` or `not_finite`.
     """
     engine = shard.engine
-    rows = _probe_length(shard, request)
-    hidden = engine.embed(request.token_ids or [1]) if engine.owns_input else _probe_rows(engine, request, rows)
+    n_rows = _probe_length(shard, request)
+    hidden = engine.embed(request.token_ids or [1]) if engine.owns_input else _probe_rows(engine, request, n_rows)
     sequence = engine.open(len(hidden))
     rows = torch.cat([sequence.step_rows(part) for part in hidden.split(request.step_rows or len(hidden))])
     name, output = ("logits", engine.logits(rows)) if engine.owns_output else ("hidden", rows)

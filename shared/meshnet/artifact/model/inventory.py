@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 EMBEDDING: Final = "token_embd.weight"
 OUTPUT: Final = "output.weight"
-OUTPUT_NORM: Final = "output_norm.weight"
 NEXTN_EMBEDDING: Final = ".nextn.embed_tokens.weight"
 NEXTN_INPUT: Final = ".nextn.eh_proj.weight"
 # By the name's first part.
