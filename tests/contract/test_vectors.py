@@ -11,7 +11,6 @@ import pytest
 
 from meshnet.constants import MAX_MESSAGE_BYTES
 from meshnet.failure_codes import FailureCode
-from meshnet.fake import FakeSequence, FakeShard, logits_of, pack_rows, unpack_rows
 from meshnet.frame import (
     Codec,
     EdgeMessage,
@@ -31,6 +30,7 @@ from meshnet.sampling import (
     sample,
     top_log_probabilities,
 )
+from tests.simulators.fake_engine import FakeSequence, FakeShard, logits_of, pack_rows, unpack_rows
 from tests.vectors import engine_cases, generate
 
 FOLDER = Path(__file__).resolve().parents[1] / "vectors"

@@ -14,7 +14,7 @@ from typing import Any
 
 import requests
 
-from meshnet.fake import END_TOKEN_ID
+from tests.simulators.fake_engine import END_TOKEN_ID
 
 READ_TIMEOUT_S = 30.0
 CHAT = "/v1/chat/completions"

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Request, Route, expect
 
-from meshnet.fake import END_TOKEN_ID
 from tests.browsing import PHONE, Person, a_browser, a_person
 from tests.e2e.conftest import CONTEXT, fake_models
 from tests.e2e.processes import until
 from tests.e2e.stack import USER, NodePlan, Stack, a_stack
+from tests.simulators.fake_engine import END_TOKEN_ID
 
 pytestmark = [pytest.mark.e2e, pytest.mark.native, pytest.mark.browser]
 

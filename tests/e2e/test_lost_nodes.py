@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from meshnet.fake import END_TOKEN_ID
 from tests.e2e.answers import a_chat, a_long_chat
 from tests.e2e.conftest import NODES
 from tests.e2e.processes import POLL_S, until
 from tests.e2e.stack import COMPLETION_MICROS, RunningNode, Stack
+from tests.simulators.fake_engine import END_TOKEN_ID
 from tracker_site.routes.deadlines import RouteDeadlines
 
 pytestmark = [pytest.mark.e2e, pytest.mark.native]

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from meshnet.failure_codes import FailureCode
-from meshnet.fake import MODULUS, Row, logits_of, pack_rows, unpack_rows
 from meshnet.frame import Frame, Phase, TokenEvent, seam_codec
 from node_app.stage_worker.drawing import draw
 from node_app.stage_worker.session import StageSession
 from node_app.stage_worker.shard import Outcome
+from tests.simulators.fake_engine import MODULUS, Row, logits_of, pack_rows, unpack_rows
 from tests.simulators.faults import Faults
 
 

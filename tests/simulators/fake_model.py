@@ -1,6 +1,6 @@
 """A model file of a few KiB for the FakeEngine, so that catalog, vocabulary and node treat it like any other GGUF.
 
-Run as a program it writes one: `python tests/simulators/fake_model.py PATH [--layers 8] [--width 16] [--context 4096]`.
+Run as a program it writes one: `python -m tests.simulators.fake_model PATH [--layers 8] [--width 16] [--context 4096]`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from gguf import GGUFWriter, TokenType
 
-from meshnet.fake import BOS_TOKEN_ID, DEFAULT_WIDTH, END_TOKEN_ID, VOCAB_SIZE
+from tests.simulators.fake_engine import BOS_TOKEN_ID, DEFAULT_WIDTH, END_TOKEN_ID, VOCAB_SIZE
 
 ARCHITECTURE = "fake"
 DEFAULT_LAYERS = 8

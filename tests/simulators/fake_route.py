@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from meshnet.constants import TOKEN_ACK_WINDOW
 from meshnet.errors import RouteError
-from meshnet.fake import DEFAULT_WIDTH, FakeSequence, FakeShard, logits_of
 from meshnet.generation.chunking import CHUNK_ROWS
 from meshnet.generation.progress import PrefillAdvanced, TokenReceived
 from meshnet.openai.events import FinishReason
 from meshnet.openai.telemetry import Residence
 from meshnet.sampling import SamplingTerms, sample, top_log_probabilities
 from meshnet.sampling import log_probability as log_probability_of
+from tests.simulators.fake_engine import DEFAULT_WIDTH, FakeSequence, FakeShard, logits_of
 from tracker_site.routes.request import RouteStage
 
 if TYPE_CHECKING:

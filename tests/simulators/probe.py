@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from meshnet.errors import WorkerError
-from meshnet.fake import VOCAB_SIZE, FakeSequence, Row, logits_of, pack_rows, unpack_rows
 from meshnet.v1 import frame_pb2, worker_pb2
+from tests.simulators.fake_engine import VOCAB_SIZE, FakeSequence, Row, logits_of, pack_rows, unpack_rows
 from tests.simulators.shard_load import ShardLoad
 
 Taken = TypeVar("Taken")

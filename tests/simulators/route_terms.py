@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, TOKEN_ACK_WINDOW
-from meshnet.fake import END_TOKEN_ID
 from meshnet.frame import Codec
 from meshnet.ids import Edge, SessionKey
 from meshnet.sampling import SamplingTerms
 from meshnet.v1 import frame_pb2, session_pb2
+from tests.simulators.fake_engine import END_TOKEN_ID
 
 WINDOW_BYTES = 4 * 1024 * 1024
 

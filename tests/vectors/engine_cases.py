@@ -11,7 +11,14 @@ import struct
 from dataclasses import asdict, replace
 from typing import Any
 
-from meshnet.fake import (
+from meshnet.sampling import (
+    SamplingTerms,
+    draw_uniform,
+    log_probability,
+    sample,
+    top_log_probabilities,
+)
+from tests.simulators.fake_engine import (
     ASSISTANT_TOKEN_ID,
     BOS_TOKEN_ID,
     END_TOKEN_ID,
@@ -19,13 +26,6 @@ from meshnet.fake import (
     FakeSequence,
     FakeShard,
     logits_of,
-)
-from meshnet.sampling import (
-    SamplingTerms,
-    draw_uniform,
-    log_probability,
-    sample,
-    top_log_probabilities,
 )
 
 # Source: Random123's known-answer file (kat_vectors), philox4x32 with 10 rounds.

@@ -10,10 +10,10 @@ import grpc
 import grpc.aio
 import pytest
 
-from meshnet.fake import VOCAB_SIZE
 from meshnet.v1 import worker_pb2
 from tests.integration.native.native_routes import NativeRoute, native_route
 from tests.simulators.bridged_route import CALL_TIMEOUT_S
+from tests.simulators.fake_engine import VOCAB_SIZE
 from tests.simulators.fake_shards import KEY, terms
 
 pytestmark = pytest.mark.native

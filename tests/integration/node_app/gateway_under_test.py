@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from meshnet.constants import GATEWAY_STAGE
-from meshnet.fake import FakeSequence, FakeShard, logits_of
 from meshnet.ids import Edge, SessionKey
 from meshnet.member_events import Binding, Bound, PacketsReceived
 from meshnet.packets import Packet, PacketKind
@@ -17,6 +16,7 @@ from meshnet.sampling import SamplingTerms, sample
 from meshnet.tickets import EdgePermit, Ticket, sign_ticket
 from meshnet.v1 import control_pb2, frame_pb2, session_pb2
 from tests.integration.relay.process import RELAY_ID, SITE_KEY
+from tests.simulators.fake_engine import FakeSequence, FakeShard, logits_of
 from tracker_site.nodes.control_events import Opened
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ import openai
 import psutil
 import requests
 
-from meshnet.fake import END_TOKEN_ID, FakeSequence, FakeShard, logits_of
 from meshnet.sampling import SamplingTerms, sample
 from tests.e2e.worker_status import worker_status
 from tests.integration.node_app.node_process import Node, a_node
+from tests.simulators.fake_engine import END_TOKEN_ID, FakeSequence, FakeShard, logits_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

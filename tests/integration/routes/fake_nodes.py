@@ -15,7 +15,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from meshnet.errors import MeshnetError, RouteError
-from meshnet.fake import DEFAULT_WIDTH
 from meshnet.frame import (
     Ack,
     Codec,
@@ -34,6 +33,7 @@ from meshnet.packets import Packet, PacketKind
 from meshnet.v1 import control_pb2, frame_pb2, session_pb2, worker_pb2
 from node_app.stage_worker.machine import Message
 from tests.simulators.engine_task import run_engine
+from tests.simulators.fake_engine import DEFAULT_WIDTH
 from tests.simulators.faults import Faults
 from tests.simulators.shard_load import plan_load
 from tests.simulators.stage_machine import SimulatedMachine

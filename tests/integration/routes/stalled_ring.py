@@ -18,13 +18,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from meshnet.constants import TOKEN_ACK_WINDOW
-from meshnet.fake import VOCAB_SIZE
 from meshnet.generation.progress import TokenReceived
 from meshnet.keys import SigningKey
 from meshnet.openai.specification import SamplingSpec
 from tests.integration.relay.process import RELAY_ID, SITE_KEY
 from tests.integration.routes.fake_nodes import ARTIFACT, DEADLINE_S, FakeNodes
 from tests.integration.routes.native_nodes import NativeNode, NativeShape
+from tests.simulators.fake_engine import VOCAB_SIZE
 from tests.simulators.fake_shards import N_LAYERS
 from tracker_site.routes.deadlines import RouteDeadlines
 from tracker_site.routes.offers import CarrierPolicy

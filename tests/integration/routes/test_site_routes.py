@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from meshnet.errors import RouteError
-from meshnet.fake import DEFAULT_WIDTH, END_TOKEN_ID, VOCAB_SIZE, FakeSequence, FakeShard, logits_of
 from meshnet.frame import Codec
 from meshnet.generation.progress import PrefillAdvanced, TokenReceived
 from meshnet.keys import SigningKey
@@ -22,6 +21,7 @@ from meshnet.openai.specification import SamplingSpec
 from meshnet.sampling import SamplingTerms, sample
 from tests.integration.relay.process import RELAY_ID, SITE_KEY, a_relay, a_shared_relay
 from tests.integration.routes.fake_nodes import ARTIFACT, DEADLINE_S, N_LAYERS, FakeNodes, Node, Shape
+from tests.simulators.fake_engine import DEFAULT_WIDTH, END_TOKEN_ID, VOCAB_SIZE, FakeSequence, FakeShard, logits_of
 from tests.simulators.faults import Faults
 from tracker_site.nodes.control import StageNews
 from tracker_site.routes.deadlines import RouteDeadlines

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from meshnet.fake import END_TOKEN_ID
 from meshnet.frame import FinishReason, parse_frame
 from meshnet.ids import SessionKey
 from meshnet.sampling import SamplingTerms
 from tests.integration.native.native_routes import until_free
 from tests.integration.simulators.routes_of_workers import SAMPLED
 from tests.integration.workers.worker_kinds import Routes
+from tests.simulators.fake_engine import END_TOKEN_ID
 from tests.simulators.fake_shards import N_LAYERS, WIDTH, open_all, terms
 from tests.vectors.engine_cases import generate
 

@@ -9,7 +9,6 @@ from itertools import pairwise
 import pytest
 
 from meshnet.failure_codes import FailureCode
-from meshnet.fake import FakeSequence, FakeShard, logits_of, pack_rows, unpack_rows
 from meshnet.frame import Codec, Phase, Tensor, seam_codec
 from meshnet.sampling import SamplingTerms, sample
 from meshnet.v1 import frame_pb2, session_pb2, worker_pb2
@@ -17,6 +16,7 @@ from tests.integration.workers.worker_kinds import Routes
 from tests.integration.workers.wrong_frames import SEAM_FRAME
 from tests.simulators import fake_shards
 from tests.simulators.bridged_route import BridgedRoute
+from tests.simulators.fake_engine import FakeSequence, FakeShard, logits_of, pack_rows, unpack_rows
 from tests.simulators.fake_shards import N_LAYERS, WIDTH, open_all
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import RouteTerms, spec_for

@@ -9,13 +9,13 @@ import pytest
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.failure_codes import FailureCode
-from meshnet.fake import VOCAB_SIZE
 from meshnet.frame import Ack, Close, EdgeMessage, Keepalive, SessionGone
 from meshnet.ids import Address, Edge, SessionKey
 from meshnet.v1 import frame_pb2, worker_pb2
 from tests.integration.native.native_routes import until_free
 from tests.integration.workers.worker_kinds import Routes
 from tests.integration.workers.wrong_frames import PROMPT_CHUNK, SEAM_FRAME, WRONG_AT_THE_HEAD, WRONG_AT_THE_SEAM
+from tests.simulators.fake_engine import VOCAB_SIZE
 from tests.simulators.fake_shards import KEY, open_all, terms
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import spec_for

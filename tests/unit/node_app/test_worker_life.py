@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from meshnet.errors import ArtifactError, TransferError, WorkerError
-from meshnet.fake import FakeShard
 from meshnet.golden.probe import GoldenProbe, GoldenRows, write_golden
 from meshnet.v1 import session_pb2
 from node_app.artifacts.digest_cache import DigestCache
@@ -21,6 +20,7 @@ from node_app.worker.client import LoadedShard
 from node_app.worker.limits import Wishes
 from node_app.worker.restart import FINAL_CODES, EndCause
 from node_app.worker_life import WorkerEndedError, WorkerLife
+from tests.simulators.fake_engine import FakeShard
 from tests.simulators.fake_model import write_fake_model
 from tests.simulators.probe import run_probe
 from tests.simulators.shard_load import ShardLoad

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from meshnet.fake import VOCAB_SIZE, FakeSequence, FakeShard, logits_of, pack_rows
 from meshnet.golden.probe import GoldenProbe, GoldenRows, draw_token_ids
+from tests.simulators.fake_engine import VOCAB_SIZE, FakeSequence, FakeShard, logits_of, pack_rows
 
 DIGEST = bytes(range(32))
 

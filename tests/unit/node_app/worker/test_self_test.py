@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from meshnet.errors import ArtifactError, WorkerError
-from meshnet.fake import FakeShard
 from meshnet.golden.comparing import RowErrors
 from meshnet.golden.probe import GoldenProbe, GoldenRows
 from meshnet.v1 import frame_pb2, session_pb2, worker_pb2
 from node_app.settings import LayerSpan
 from node_app.worker import self_test
 from node_app.worker.self_test import NOT_ASKED, ShardToProve, prove_shard
+from tests.simulators.fake_engine import FakeShard
 from tests.simulators.probe import run_probe, spoil
 from tests.simulators.shard_load import ShardLoad
 from tests.unit.meshnet.golden.goldens import fake_golden

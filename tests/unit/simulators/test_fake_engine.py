@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshnet.fake import END_TOKEN_ID, MODULUS, FakeSequence, FakeShard, logits_of, pack_rows, unpack_rows
+from tests.simulators.fake_engine import (
+    END_TOKEN_ID,
+    MODULUS,
+    FakeSequence,
+    FakeShard,
+    logits_of,
+    pack_rows,
+    unpack_rows,
+)
 
 TOKENS = st.lists(st.integers(0, 259), min_size=1, max_size=12)
 
