@@ -17,7 +17,7 @@ from meshnet.v1 import worker_pb2
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from node_app.stage_worker.machine import Message
+    from node_app.stage_worker.output import Message
     from node_app.stage_worker.state import WorkerState
 
 # Below gRPC's default limit of 4 MiB, so that any client can read a batch.

@@ -28,15 +28,13 @@ from meshnet.frame import (
 from meshnet.ids import Address, Edge, SessionKey
 from meshnet.session import Delivered, Repeated, Stray
 from node_app.stage_worker.closed_sessions import ClosedSessions
-from node_app.stage_worker.output import StageOutput
+from node_app.stage_worker.output import Message, StageOutput
 from node_app.stage_worker.session import StageSession, Waiting
 from node_app.stage_worker.terms import parse_terms
 
 if TYPE_CHECKING:
     from meshnet.v1 import frame_pb2, session_pb2
     from node_app.stage_worker.shard import LoadedShard, Outcome
-
-Message = Frame | EdgeMessage
 
 
 @dataclass(frozen=True, slots=True)
