@@ -47,7 +47,7 @@ class GoldenSource:
         """Return what proves these layers; None where the site has nothing. Blocking.
 
         Each read of the answer's body ends by the deadline or READ_TIMEOUT_S after it. Its headers are read by the
-        library, which has no deadline for them as a whole: whoever waits needs his own. A call that finds an earlier
+        library, which has no deadline for them as a whole: whoever waits needs another. A call that finds an earlier
         one still reading ends at once, so that there is never more than one.
 
         Raises:

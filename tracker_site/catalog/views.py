@@ -1,6 +1,6 @@
 """`GET /api/models/DIGEST/golden/BEGIN/END`: what a node proves a shard by.
 
-Invariants: open to everybody, because whoever has the model can compute the rows himself; a refusal is
+Invariants: open to everybody, because whoever has the model can compute the rows too; a refusal is
 `{"error": {"code", "message"}}`; 404 says that there is nothing to prove a shard by, any other refusal that there may
 be.
 """
