@@ -44,6 +44,7 @@ NEWCOMER: Final = Newcomer(prompt_tokens=384)
 NEWCOMER_AMONG: Final = 4
 NEWCOMER_TOKENS: Final = 90
 ROUND_S: Final = 10.5
+NEWCOMER_ROUND_S: Final = 25.0
 ROUNDS_FEWEST: Final = 2
 BUDGET_S: Final = 540.0
 # llama.cpp's server keeps a core spinning for about 0.3 s after its last token.
@@ -106,6 +107,7 @@ class Disturbance:
         return {
             "prompt_tokens": NEWCOMER.prompt_tokens,
             "others": NEWCOMER_AMONG,
+            "rounds": len(self.first_ms[ONE]),
             "gap_p95_ratio": {
                 arm: round(p50_p95(self.during[arm])["p95"] / p50_p95(self.before[arm])["p95"], 2)
                 for arm in self.before
@@ -137,16 +139,23 @@ async def measure(
         async with llama_server(OURS, DEMO.path, THREADS, NEWCOMER_AMONG + 1, CONTEXT_LENGTH) as server:
             disturb: dict[str, Disturb] = {name: route.disturbed_streams for name, route in routes.items()}
             disturb[SERVER] = partial(server.disturbed_streams, DEMO.prompt)
-            for number in range(rounds):
+            newcomer_rounds = _newcomer_rounds(rounds)
+            for number in range(newcomer_rounds):
                 for arm_name in Rounds(ARMS).order(number):
-                    progress.now(f"newcomer {number + 1}/{rounds} {arm_name}")
+                    progress.now(f"newcomer {number + 1}/{newcomer_rounds} {arm_name}")
                     player = disturb[traded(arm_name, number, (ONE, TWIN))]
                     await asyncio.sleep(REST_S)
                     disturbance.add(arm_name, *await player(NEWCOMER_TOKENS, NEWCOMER_AMONG, NEWCOMER))
-                progress.advance(ROUND_S)
+                progress.advance(NEWCOMER_ROUND_S)
+                progress.say(f"newcomer {number + 1}/{newcomer_rounds}: {disturbance.report()['gap_p95_ratio']}")
                 if time.monotonic() > deadline_s:
                     break
     return levels, disturbance
+
+
+def _newcomer_rounds(rounds: int) -> int:
+    """Each round has hundreds of gaps: half as many rounds say enough, and the whole stays within ten minutes."""
+    return max(rounds // 2, ROUNDS_FEWEST)
 
 
 async def _level(count: int, serve: dict[str, Serve], rounds: int, deadline_s: float, progress: BenchProgress) -> Level:
@@ -177,7 +186,7 @@ def main() -> int:
     if not DEMO.path.exists() or not program(OURS, "llama-server").exists():
         raise SystemExit("bench-batch: no model or no llama-server: run `make bench-batch`, which makes both")
     streams = arguments.streams or list(STREAMS)
-    total_s = ROUND_S * arguments.rounds * (len(streams) + 1)
+    total_s = ROUND_S * arguments.rounds * len(streams) + NEWCOMER_ROUND_S * _newcomer_rounds(arguments.rounds)
     with tempfile.TemporaryDirectory(prefix="meshnet-bench-") as folder, bench_progress(total_s) as progress:
         run = partial(measure, Path(folder), streams, arguments.rounds, progress)
         levels, disturbance = in_own_thread(run)
