@@ -72,7 +72,10 @@ def cache_bytes(layers: Iterable[LayerCache], load: Load) -> int:
 
 def rewind_bytes(layers: Iterable[LayerCache], sequences: int) -> int:
     """Return what is kept to go back to where memories cannot be cut off; 0 for plain attention."""
-    state_bytes = sum(layer.kept_state_bytes for layer in layers)
+    return _kept_bytes(sum(layer.kept_state_bytes for layer in layers), sequences)
+
+
+def _kept_bytes(state_bytes: int, sequences: int) -> int:
     return min(KEPT_STATE_BYTES_MAX, sequences * KEPT_STATES * state_bytes)
 
 
@@ -85,11 +88,11 @@ class ModelMemory:
     def __init__(self, inventory: Inventory, caches: ModelCaches, width: int, load: Load) -> None:
         self._inventory = inventory
         self.n_layers: Final = len(inventory.layers)
-        self._layers = caches.layers
         self._sequences = load.sequences
         self._compute_bytes = compute_bytes(width, load)
         per_layer = (layer.allocated_bytes(load.context_length, load.sequences) for layer in caches.layers)
         self._caches_before = [0, *accumulate(per_layer)]
+        self._states_before = [0, *accumulate(layer.kept_state_bytes for layer in caches.layers)]
         self._weights_before = [0, *accumulate(layer.size_bytes for layer in inventory.layers)]
 
     def of(self, layer_begin: int, layer_end: int) -> RangeMemory:
@@ -101,6 +104,6 @@ class ModelMemory:
             - self._weights_before[layer_begin]
             + self._inventory.beside_bytes(layer_begin, layer_end),
             cache_bytes=self._caches_before[layer_end] - self._caches_before[layer_begin],
-            rewind_bytes=rewind_bytes(self._layers[layer_begin:layer_end], self._sequences),
+            rewind_bytes=_kept_bytes(self._states_before[layer_end] - self._states_before[layer_begin], self._sequences),
             compute_bytes=self._compute_bytes,
         )

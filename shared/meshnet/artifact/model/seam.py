@@ -55,5 +55,5 @@ def _token_id_layers(header: GgufHeader, hparams: Hparams) -> int:
     """By the tensors, as the worker and the graph go; by the count that announces them where parts are not here."""
     announced = hparams.number("hash_layer_count", 0)
     layers = [layer_of(tensor.name) for tensor in header.tensors if tensor.name.endswith(_BY_TOKEN_ID)]
-    by_tensor = max((layer + 1 for layer in layers if layer is not None and layer < header.n_layers), default=0)
-    return by_tensor if header.is_complete else max(by_tensor, min(announced, header.n_layers))
+    by_tensor = max((layer + 1 for layer in layers if layer is not None and layer < hparams.n_layers), default=0)
+    return by_tensor if header.is_complete else max(by_tensor, min(announced, hparams.n_layers))
