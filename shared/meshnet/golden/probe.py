@@ -216,7 +216,9 @@ def _token_ids(header: TensorHeader, data: bytes) -> tuple[int, ...]:
 
 def _cut(name: str) -> int:
     word = name.removeprefix("hidden.")
-    if word == name or not word.isascii() or not word.isdigit() or len(word) > len(str(LAYERS_MAX)):
+    is_number = word.isascii() and word.isdigit() and len(word) <= len(str(LAYERS_MAX))
+    # One cut has one name: rows under another one would be taken in and found by nobody.
+    if not is_number or name != hidden_name(int(word)):
         raise _wrong("a tensor has another name")
     return int(word)
 

@@ -128,14 +128,14 @@ def _parse_place(name: str, value: object) -> TensorPlace:
     if not isinstance(value, dict):
         raise _wrong("a tensor is not described")
     dtype, shape, offsets = value.get("dtype"), _pair(value.get("shape")), _pair(value.get("data_offsets"))
-    if dtype not in DTYPES or shape is None or offsets is None:
+    if not isinstance(dtype, str) or dtype not in DTYPES or shape is None or offsets is None:
         raise _wrong("a tensor is no matrix of f32 or i32")
     rows, elements = shape
     if not (0 < rows <= DIMENSION_MAX and 0 < elements <= DIMENSION_MAX):
         raise _wrong("a tensor has no possible shape")
     if offsets[1] - offsets[0] != rows * elements * ELEMENT_BYTES:
         raise _wrong("a tensor's bytes are not those of its shape")
-    return TensorPlace(name, str(dtype), shape, *offsets)
+    return TensorPlace(name, dtype, shape, *offsets)
 
 
 def _pair(value: object) -> tuple[int, int] | None:

@@ -103,6 +103,15 @@ def test_a_cut_off_or_longer_file_is_refused() -> None:
             parse_golden(wrong)
 
 
+@pytest.mark.parametrize("name", ["hidden.02", "hidden.", "hidden.x", "hidden.99999", "hidden"])
+def test_a_cut_has_one_name(name: str) -> None:
+    data = write_golden(GOLDEN)
+    length = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + length].replace(b'"hidden.2"', f'"{name}"'.encode())
+    with pytest.raises(ArtifactError, match="another name"):
+        parse_golden(len(header).to_bytes(8, "little") + header + data[8 + length :])
+
+
 def test_a_format_of_another_name_is_refused() -> None:
     data = write_golden(GOLDEN)
     with pytest.raises(ArtifactError, match="another format"):

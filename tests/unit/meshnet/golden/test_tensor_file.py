@@ -49,6 +49,7 @@ def test_other_programs_read_it(tmp_path: Path) -> None:
         {"__metadata__": {"n": 1}},
         {"__metadata__": []},
         {"a": 1},
+        {"a": {"dtype": ["F32"], "shape": [1, 1], "data_offsets": [0, 4]}},
         {"a": {"dtype": "F64", "shape": [1, 1], "data_offsets": [0, 8]}},
         {"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}},
         {"a": {"dtype": "F32", "shape": [1, True], "data_offsets": [0, 4]}},
@@ -78,6 +79,21 @@ def test_a_length_that_cannot_be_is_refused(data: bytes) -> None:
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with pytest.raises(ArtifactError):
         parse_header(data)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.sampled_from(["", "dtype", "shape", "data_offsets", "__metadata__"]), JSON)
+def test_any_value_in_a_header_is_read_or_refused(key: str, value: object) -> None:
+    place: dict[str, object] = {"dtype": "F32", "shape": [1, 1], "data_offsets": [0, 4]}
+    fields = {"a": value if key == "" else place | {key: value}}
+    with contextlib.suppress(ArtifactError):
+        parse_header(with_header({"__metadata__": value, "a": place} if key == "__metadata__" else fields, bytes(4)))
 
 
 @given(st.integers(0, 120), st.integers(0, 255))
