@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from meshnet.golden.comparing import SAME_BACKEND
 from meshnet.golden.probe import write_golden
 from node_app.artifacts.model_file import open_model
 from node_app.golden_maker.options import ProbeOptions, parse_options
+from node_app.golden_maker.output import require_writable, write_whole
 from node_app.golden_maker.walk import Walk, make_golden
 from node_app.hardware.detect import detect_hardware
 from node_app.runtime_directory import SOCKET_NAME, compute_turn_path, shared_directory
@@ -62,10 +62,10 @@ def main(arguments: Sequence[str]) -> int:
     started_s = time.monotonic()
     try:
         made = asyncio.run(_make(options, _plan(options)))
+        data = write_golden(made.golden)
+        write_whole(options.output, data)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    data = write_golden(made.golden)
-    _write(options.output, data)
     done = _Done(made, len(data), time.monotonic() - started_s)
     sys.stdout.write((_as_json(done) if options.as_json else _as_text(options, done)) + "\n")
     return 0
@@ -73,6 +73,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _plan(options: ProbeOptions) -> Walk:
     model = open_model(options.gguf_path, None)
+    require_writable(options.output, model.paths)
     cuts = legal_cuts(read_header(options.gguf_path)).cuts
     try:
         digest = artifact_digest(model.paths)
@@ -97,17 +98,6 @@ async def _make(options: ProbeOptions, walk: Walk) -> MadeGolden:
         finally:
             await client.close()
             await process.end(END_GRACE_S)
-
-
-def _write(path: Path, data: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        draft.write_bytes(data)
-        draft.replace(path)
-    except OSError as error:
-        raise ArtifactError("unwritable", "File cannot be written", f"{path}: {error.strerror}") from error
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _as_json(done: _Done) -> str:
