@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import requests
 
+from meshnet.artifact.gguf import printable
 from meshnet.errors import MeshnetError, TransferError
 
 ENROL_PATH = "/api/nodes/enrol"
@@ -55,7 +56,7 @@ def enrol(request: EnrolmentRequest) -> str:
         ) as response:
             data = next(response.iter_content(ANSWER_LIMIT_BYTES), b"")
             status = response.status_code
-    except (requests.RequestException, OSError) as error:
+    except (requests.RequestException, OSError, ValueError) as error:  # the last: a wrong Location
         message = f"{request.site_url} cannot be reached ({type(error).__name__})"
         raise TransferError("site_unreachable", "Site not reachable", message) from error
     return read_answer(status, data)
@@ -76,7 +77,7 @@ def read_answer(status: int, data: bytes) -> str:
         return node_id
     error = answer.get("error")
     if isinstance(error, dict) and 400 <= status < 500:
-        code, message = str(error.get("code", "refused"))[:64], str(error.get("message", ""))[:300]
+        code, message = printable(str(error.get("code", "refused")), 64), printable(str(error.get("message", "")), 300)
         raise EnrolmentRefusedError(code, "Enrolment refused", f"the site refused this node: {message or code}")
     message = f"status {status} with no answer of a Meshnet site; is the address right?"
     raise EnrolmentRefusedError("not_a_site", "Not a Meshnet site", message)
@@ -85,6 +86,6 @@ def read_answer(status: int, data: bytes) -> str:
 def _json_object(data: bytes) -> dict[str, object]:
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}  # told by the caller, with the status
     return value if isinstance(value, dict) else {}

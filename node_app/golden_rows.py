@@ -91,7 +91,7 @@ class GoldenSource:
                 if response.status_code != HTTPStatus.OK:
                     raise _later(f"the site answered with status {response.status_code}")
                 return _read_bounded(response, deadline)
-        except (requests.RequestException, HTTPError, OSError) as error:
+        except (requests.RequestException, HTTPError, OSError, ValueError) as error:  # the last: a wrong Location
             raise _later(f"{self._site_url} cannot be reached ({type(error).__name__})") from error
 
 

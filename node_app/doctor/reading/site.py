@@ -33,7 +33,7 @@ def read_health(site_url: str) -> HealthFacts:
         return HealthFacts(problem=f"{site_url}: its certificate is not accepted here")
     except requests.Timeout:
         return HealthFacts(problem=f"{site_url} does not answer in time")
-    except (requests.RequestException, OSError) as error:
+    except (requests.RequestException, OSError, ValueError) as error:  # the last: a wrong Location
         return HealthFacts(problem=f"{site_url} cannot be reached ({type(error).__name__})")
 
 

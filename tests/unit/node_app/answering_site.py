@@ -61,3 +61,29 @@ def answer_of(body: bytes, *, promised: int | None = None) -> bytes:
 
 def at_once(answer: bytes) -> tuple[bytes, int]:
     return answer, len(answer)
+
+
+def answers_of_no_site() -> dict[str, bytes]:
+    """What other programs, or hostile ones, may answer, by what is wrong with it."""
+    whole = b"HTTP/1.1 200 OK\r\n"
+    chunked = whole + b"Transfer-Encoding: chunked\r\n\r\n"
+    return {
+        "nothing": b"",
+        "garbage": b"\x00\xff" * 500,
+        "no status": b"HTTP/1.1 abc\r\n\r\n",
+        "a negative length": whole + b"Content-Length: -5\r\n\r\nabc",
+        "a length that never comes": whole + b"Content-Length: 999999999999999\r\n\r\nabc",
+        "a length of 5,000 digits": whole + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nabc",
+        "two lengths": whole + b"Content-Length: 5\r\nContent-Length: 7\r\n\r\nabcdefg",
+        "a chunk of no length": chunked + b"zz\r\nabc\r\n",
+        "a chunk of a negative length": chunked + b"-5\r\nabc\r\n",
+        "a chunk that never comes": chunked + b"fffffffffffffffff\r\nabc\r\n",
+        "a chunk that is cut off": chunked + b"5\r\nab",
+        "a line without end": whole + b"X: " + b"a" * 70_000,
+        "too many headers": whole + b"".join(b"X%d: y\r\n" % number for number in range(200)) + b"\r\n",
+        "a header that is none": whole + b"\xff\xff no colon\r\n\r\nx",
+        "a way to no address": b"HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n",
+        "packed garbage": whole + b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8bxx",
+        "nothing to say": b"HTTP/1.1 204 No Content\r\n\r\n",
+        "an unheard-of status": b"HTTP/1.1 999 Hm\r\nContent-Length: 0\r\n\r\n",
+    }

@@ -6,6 +6,7 @@ import pytest
 
 from meshnet.errors import TransferError
 from node_app.enrolment import EnrolmentRefusedError, EnrolmentRequest, enrol, read_answer
+from tests.unit.node_app.answering_site import a_site, answers_of_no_site, at_once
 
 
 @pytest.mark.parametrize("status", [200, 201])
@@ -36,12 +37,27 @@ def test_a_refusal_carries_the_sites_words() -> None:
         (200, b"[]"),
         (404, b"not found"),
         (302, b""),
+        (200, b"[" * 60_000),
         (401, b'{"error": "text"}'),
     ],
 )
 def test_what_is_no_answer_of_a_site_is_said_so(status: int, body: bytes) -> None:
     with pytest.raises(EnrolmentRefusedError, match="not_a_site"):
         read_answer(status, body)
+
+
+@pytest.mark.parametrize("answer", answers_of_no_site().values(), ids=answers_of_no_site())
+def test_whatever_is_answered_has_an_error_of_ours(answer: bytes) -> None:
+    with a_site(at_once(answer)) as site, pytest.raises((TransferError, EnrolmentRefusedError)) as refused:
+        enrol(EnrolmentRequest(site.url, "token", b"k" * 32, "name"))
+    assert refused.value.message.isprintable()
+
+
+def test_a_refusal_does_not_command_a_terminal() -> None:
+    body = json.dumps({"error": {"code": "x\x1b[2J", "message": "two\nlines\x1b]0;title\x07"}}).encode()
+    with pytest.raises(EnrolmentRefusedError) as refused:
+        read_answer(403, body)
+    assert (refused.value.code + refused.value.message).isprintable()
 
 
 def test_no_site_is_a_reason_to_try_again() -> None:

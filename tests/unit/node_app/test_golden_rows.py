@@ -12,7 +12,7 @@ from meshnet.golden.probe import write_golden
 from node_app.golden_rows import GoldenSource
 from node_app.settings import LayerSpan
 from tests.unit.meshnet.golden.goldens import DIGEST, fake_golden
-from tests.unit.node_app.answering_site import DRIP_S, a_site, answer_of, at_once
+from tests.unit.node_app.answering_site import DRIP_S, a_site, answer_of, answers_of_no_site, at_once
 
 LAYERS = LayerSpan(0, 4)
 GOLDEN = fake_golden()
@@ -60,6 +60,13 @@ def test_an_answer_that_ends_early_is_no_answer() -> None:
         pytest.raises(TransferError, match="reached"),
     ):
         GoldenSource(site.url).find(DIGEST, LAYERS)
+
+
+@pytest.mark.parametrize("answer", answers_of_no_site().values(), ids=answers_of_no_site())
+def test_what_is_no_answer_puts_the_test_off(answer: bytes) -> None:
+    with a_site(at_once(answer)) as site, pytest.raises(TransferError, match="no_golden") as refused:
+        GoldenSource(site.url).find(DIGEST, LAYERS)
+    assert refused.value.message.isprintable()
 
 
 def test_one_answer_is_read_at_a_time() -> None:
