@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import grpc
 import grpc.aio
 
+from meshnet.artifact.gguf import printable
 from meshnet.errors import WorkerError
 from meshnet.v1 import frame_pb2, worker_pb2, worker_pb2_grpc
 from node_app.refusal import WORKER_LOST, WORKER_TIMEOUT, StageRefusedError
@@ -31,6 +32,7 @@ RECEIVE_MAX_BYTES = 64 * 1024 * 1024
 
 CALL_TIMEOUT_S = 5.0
 SILENCE_SLICES = 4
+DETAILS_LENGTH_MAX = 1000
 
 # The worker's details read "code: message"; the code is one of docs/wire.md or of the artifact reader.
 _DETAILS = re.compile(r"(?P<code>[a-z][a-z0-9_]{1,47}): (?P<message>.*)", re.DOTALL)
@@ -74,7 +76,8 @@ class ProbeResult:
 def worker_error(error: grpc.aio.AioRpcError) -> WorkerError:
     """Translate a gRPC status; the one table of this edge."""
     status = error.code()
-    details = error.details() or status.name
+    # The worker quotes what files say.
+    details = printable(error.details() or status.name, DETAILS_LENGTH_MAX)
     if status is grpc.StatusCode.UNAVAILABLE:
         return WorkerError(WORKER_LOST, "Worker lost", f"the worker does not answer: {details}")
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meshnet.artifact.gguf import printable
 from meshnet.errors import WorkerError
 from meshnet.parent_death import bound_command
 from node_app.worker.line_budget import LineBudget
@@ -252,7 +253,8 @@ async def _log_lines(stream: asyncio.StreamReader, note: Callable[[str], None] |
             continue  # longer than the limit: the reader dropped it
         if not line:
             return
-        words = line.decode("utf-8", "replace").rstrip()
+        # Libraries quote what files say, and what is logged may stand on a terminal.
+        words = printable(line.decode("utf-8", "replace").rstrip(), LINE_LIMIT_BYTES)
         if note is not None:
             note(words)
         left_out = budget.take(time.monotonic())
