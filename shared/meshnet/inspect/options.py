@@ -22,9 +22,9 @@ CONTEXT_LENGTH_MAX: Final = 1 << 24
 SEQUENCES_MAX: Final = 4096
 MEMORY_MAX_BYTES: Final = 1 << 50
 UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_MEMORY: Final = re.compile(r"(\d{1,15}(?:\.\d{1,3})?)([KMGT]?)(?:iB)?")
+_MEMORY: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)([KMGT]?)(?:iB)?")
 _DIGITS: Final = re.compile(r"[0-9]{1,12}")
-_RANGE: Final = re.compile(r"(\d{1,5}):(\d{1,5})")
+_RANGE: Final = re.compile(r"([0-9]{1,5}):([0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -12,15 +13,24 @@ from pathlib import Path
 
 import pytest
 
-from meshnet.artifact.gguf.limits import MAX_ARRAY_ELEMENTS, MAX_HEADER_BYTES, MAX_STRING_BYTES
+from meshnet.artifact.gguf.limits import (
+    MAX_ARRAY_ELEMENTS,
+    MAX_STRING_BYTES,
+    MAX_TENSOR_NAME_BYTES,
+    MAX_TENSORS,
+    MAX_VALUE_BYTES,
+)
 from tests.simulators.deepseek_v4_flash import write_deepseek_v4_flash
-from tests.unit.meshnet.artifact.gguf_bytes import ARRAY, MODEL_KEYS, STRING, GgufFile, string
+from tests.unit.meshnet.artifact.gguf_bytes import ARRAY, MODEL_KEYS, STRING, GgufFile, entry, string, tensor
 
 # Beside the interpreter that runs the tests; `make bootstrap` puts it there.
 COMMAND = [str(Path(sys.executable).parent / "meshnet"), "inspect"]
 WALL_S = 2.0
 RESIDENT_BYTES = 300 * 1000 * 1000
 ROUNDS = 3
+UINT64 = 10
+# Of a value's place in a tuple; of a number and its place.
+POINTER_BYTES, NUMBER_BYTES = 8, 48
 
 
 # The console script's own words, and then how large the program became: rusage would count what it was forked from.
@@ -37,9 +47,20 @@ sys.exit(status)
 def run_measured(*arguments: str | Path) -> tuple[str, float, int]:
     """What it printed, how long it ran and how large it became, in bytes."""
     begun_s = time.monotonic()
-    command = [sys.executable, "-c", MEASURED, "inspect", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(measured(*arguments), capture_output=True, text=True, timeout=60, check=True)
     return done.stdout, time.monotonic() - begun_s, int(done.stderr) * 1024
+
+
+def run_refused(*arguments: str | Path) -> tuple[int, str]:
+    """How large it became before it refused, in bytes, and what it told."""
+    done = subprocess.run(measured(*arguments), capture_output=True, text=True, timeout=60, check=False)
+    *told, size_kib = done.stderr.split("\n")
+    assert done.returncode == 1
+    return int(size_kib) * 1024, "\n".join(told)
+
+
+def measured(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-c", MEASURED, "inspect", *map(str, arguments)]
 
 
 @pytest.mark.parametrize("is_cut", [False, True], ids=["whole", "header alone"])
@@ -56,28 +77,70 @@ def test_the_target_is_read_quickly_and_in_little_memory(*, is_cut: bool, tmp_pa
     assert resident_bytes <= RESIDENT_BYTES
 
 
-def many_values() -> bytes:
-    """As many strings as are read, as long as the header may be."""
-    count = MAX_ARRAY_ELEMENTS
-    length = MAX_HEADER_BYTES // count - 9
-    values = b"".join(string(str(number).zfill(length)) for number in range(count))
-    return string("tokenizer.ggml.tokens") + struct.pack("<IIQ", ARRAY, STRING, count) + values
+def strings(key: str, text: str, count: int) -> bytes:
+    """One array."""
+    return string(key) + struct.pack("<IIQ", ARRAY, STRING, count) + string(text) * count
 
 
-def wide_values() -> bytes:
+def wide_strings(size_bytes: int) -> bytes:
     """Strings of which one character makes Python keep four bytes for each."""
     text = "\N{GRINNING FACE}" + "a" * (MAX_STRING_BYTES - 4)
-    return b"".join(string(f"k{number}") + struct.pack("<I", STRING) + string(text) for number in range(15))
+    return strings("wide", text, size_bytes // sys.getsizeof(text))
 
 
-@pytest.mark.parametrize(("keys", "count"), [(many_values, 1), (wide_values, 15)], ids=["many values", "wide values"])
-def test_the_largest_headers_that_are_read_take_no_more(keys: Callable[[], bytes], count: int, tmp_path: Path) -> None:
-    path = GgufFile(keys=[*MODEL_KEYS, keys()], n_keys=len(MODEL_KEYS) + count).write(tmp_path / "model.gguf")
+def short_strings(size_bytes: int) -> bytes:
+    """Strings that take far more than their bytes in the file."""
+    text = "\N{GRINNING FACE}abcdefg"
+    return strings("short", text, size_bytes // (sys.getsizeof(text) + POINTER_BYTES))
+
+
+def numbers(size_bytes: int) -> bytes:
+    """Numbers that Python keeps in the largest objects."""
+    count = min(MAX_ARRAY_ELEMENTS, size_bytes // NUMBER_BYTES)
+    return string("numbers") + struct.pack("<IIQ", ARRAY, UINT64, count) + struct.pack("<Q", 2**64 - 1) * count
+
+
+LARGE_VALUES = {"wide strings": wide_strings, "short strings": short_strings, "numbers": numbers}
+
+
+@pytest.mark.parametrize("make", LARGE_VALUES.values(), ids=LARGE_VALUES)
+def test_the_largest_headers_that_are_read_take_no_more(make: Callable[[int], bytes], tmp_path: Path) -> None:
+    names = [f"blk.{number % 2}.{number}.".ljust(MAX_TENSOR_NAME_BYTES, "n") for number in range(MAX_TENSORS)]
+    tensors = [tensor(name, [1, 1, 1, 1], 32 * number) for number, name in enumerate(names)]
+    values = make(MAX_VALUE_BYTES - sum(sys.getsizeof(name) + POINTER_BYTES for name in names) - 10_000)
+    path = tmp_path / "model.gguf"
+    GgufFile(keys=[*MODEL_KEYS, values], tensors=tensors).write(path)
     printed, wall_s, resident_bytes = run_measured(path, "--json", "--context", "8")
     found = json.loads(printed)
     print({"header_bytes": found["metadata_bytes"], "wall_s": round(wall_s, 2), "resident_bytes": resident_bytes})
-    assert found["metadata_bytes"] > 0.85 * MAX_HEADER_BYTES
-    assert resident_bytes <= RESIDENT_BYTES
+    assert found["tensors"] == MAX_TENSORS
+    assert 0.5 * RESIDENT_BYTES < resident_bytes <= RESIDENT_BYTES
+
+
+@pytest.mark.parametrize("make", [wide_strings, short_strings])
+@pytest.mark.parametrize("are_named", [False, True], ids=["beside the first", "named before the first"])
+def test_the_parts_of_a_model_take_no_more_together(
+    make: Callable[[int], bytes], *, are_named: bool, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"model-{number:05}-of-00005.gguf" for number in range(1, 6)]
+    for number, path in enumerate(paths):
+        keys = [*MODEL_KEYS, entry("split.no", number), entry("split.count", len(paths)), make(MAX_VALUE_BYTES // 2)]
+        GgufFile(keys=keys, tensors=[], data=b"").write(path)
+    resident_bytes, told = run_refused(*(paths[::-1] if are_named else paths[:1]))
+    print({"resident_bytes": resident_bytes})
+    assert "[limit_exceeded]" in told
+    assert 0.5 * RESIDENT_BYTES < resident_bytes <= RESIDENT_BYTES
+
+
+@pytest.mark.parametrize("place", ["given", "a part"])
+def test_a_pipe_is_refused_and_not_waited_for(place: str, tmp_path: Path) -> None:
+    paths = [tmp_path / f"model-{number:05}-of-00002.gguf" for number in (1, 2)]
+    GgufFile(keys=[*MODEL_KEYS, entry("split.no", 0), entry("split.count", 2)]).write(paths[0])
+    os.mkfifo(paths[1])
+    command = [*COMMAND, *(paths[1:] if place == "given" else paths)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 1
+    assert done.stderr.endswith("is no regular file [unreadable]\n")
 
 
 @pytest.mark.parametrize(

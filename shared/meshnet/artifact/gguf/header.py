@@ -11,10 +11,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from meshnet.artifact.gguf.limits import MAX_HEADER_BYTES, MAX_LAYERS, MAX_PARTS, MAX_TENSORS, refused, require
+from meshnet.artifact.gguf.limits import MAX_LAYERS, MAX_PARTS, refused, require
 from meshnet.artifact.gguf.part import GgufPart, read_part
 from meshnet.artifact.gguf.part_names import part_path, split_number
 from meshnet.artifact.gguf.printable import printable
+from meshnet.artifact.gguf.reader import HeaderRoom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -182,8 +183,9 @@ def read_available(paths: Sequence[Path]) -> AvailableModel:
 
 def _read_parts(paths: Sequence[Path], *, is_data_here: bool) -> AvailableModel:
     by_number: dict[int, GgufPart] = {}
+    room = HeaderRoom()
     for path in paths:
-        part = read_part(path, is_data_here=is_data_here)
+        part = read_part(path, room, is_data_here=is_data_here)
         number = split_number(part, "split.no", default=0)
         require(number >= 0, "bad_metadata", f"a part's number is {number}")
         require(number not in by_number, "bad_metadata", f"{printable(path.name)} is part {number + 1} once more")
@@ -200,9 +202,8 @@ def _read_parts(paths: Sequence[Path], *, is_data_here: bool) -> AvailableModel:
             if not path.is_file():
                 missing.append(number)
                 continue
-            by_number[number] = read_part(path, is_data_here=is_data_here)
+            by_number[number] = read_part(path, room, is_data_here=is_data_here)
         by_number[number] = _later_part(by_number[number], number, count)
-        _check_totals(by_number)
     return AvailableModel(GgufHeader(tuple(part for _, part in sorted(by_number.items()))), tuple(missing))
 
 
@@ -211,13 +212,6 @@ def _later_part(part: GgufPart, number: int, count: int) -> GgufPart:
     numbers = (split_number(part, "split.no", default=-1), split_number(part, "split.count", default=-1))
     require(numbers == (number, count), "bad_metadata", "mixed-up parts")
     return replace(part, metadata={}, key_extents=())
-
-
-def _check_totals(parts: Mapping[int, GgufPart]) -> None:
-    """Parts are bounded together as one is alone."""
-    require(sum(len(part.tensors) for part in parts.values()) <= MAX_TENSORS, "limit_exceeded", "too many tensors")
-    header_bytes = sum(part.header_bytes for part in parts.values())
-    require(header_bytes <= MAX_HEADER_BYTES, "limit_exceeded", f"headers of {header_bytes} bytes")
 
 
 def _checked(header: GgufHeader) -> GgufHeader:

@@ -14,10 +14,13 @@ MAX_TENSORS: Final = 131_072
 MAX_PARTS: Final = 4_096
 MAX_KEY_BYTES: Final = 65_535
 MAX_STRING_BYTES: Final = 4 * 1024 * 1024
-# Of all arrays of a file together: twice the largest vocabularies, whose tokens, types, scores and merges count. With
-# MAX_HEADER_BYTES it keeps reading below 300 MB, whatever the file says.
+# The following are of all parts of a model together, and so is MAX_TENSORS. Arrays: twice the largest vocabularies,
+# whose tokens, types, scores and merges count.
 MAX_ARRAY_ELEMENTS: Final = 3 * 1024 * 1024
-# Of all parts together; the largest vocabularies make headers of some 20 MiB.
+# What metadata and names take once they are read: a short string takes many times its bytes in the file. It keeps
+# reading below 300 MB, whatever the files say.
+MAX_VALUE_BYTES: Final = 160 * 1024 * 1024
+# The largest vocabularies make headers of some 20 MiB.
 MAX_HEADER_BYTES: Final = 64 * 1024 * 1024
 MAX_DIMENSIONS: Final = 4
 # ggml keeps 64 bytes with a terminator. Source: ggml.h, GGML_MAX_NAME.

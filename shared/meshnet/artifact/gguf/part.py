@@ -6,9 +6,10 @@ Invariants: every tensor's bytes lie inside the file, aligned, overlapping no ot
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from meshnet.artifact.gguf.limits import (
     MAX_ALIGNMENT_BYTES,
@@ -18,12 +19,11 @@ from meshnet.artifact.gguf.limits import (
     MAX_KEYS,
     MAX_TENSOR_BYTES,
     MAX_TENSOR_NAME_BYTES,
-    MAX_TENSORS,
     refused,
     require,
 )
 from meshnet.artifact.gguf.printable import printable
-from meshnet.artifact.gguf.reader import HeaderReader
+from meshnet.artifact.gguf.reader import HeaderReader, HeaderRoom
 from meshnet.artifact.gguf.tensor_types import TENSOR_TYPES, TensorType
 
 if TYPE_CHECKING:
@@ -88,22 +88,29 @@ class GgufPart:
         return self.file_bytes if end_bytes <= self.file_bytes else _aligned(end_bytes, self.alignment_bytes)
 
 
-def read_part(path: Path, *, is_data_here: bool = True) -> GgufPart:
+def read_part(path: Path, room: HeaderRoom, *, is_data_here: bool = True) -> GgufPart:
     """Read and check one file's header.
 
     Args:
         path: the file.
+        room: of the model's parts together.
         is_data_here: refuse a file that ends before its tensors do.
 
     Raises:
         ArtifactError: with one of the codes of `limits.TITLES`.
     """
     try:
-        file_bytes = path.stat().st_size
-        with path.open("rb") as file:
-            return _read(path, HeaderReader(file, file_bytes), file_bytes if is_data_here else MAX_FILE_BYTES)
+        with _open_regular(path) as file:
+            file_bytes = os.fstat(file.fileno()).st_size
+            return _read(path, HeaderReader(file, file_bytes, room), file_bytes if is_data_here else MAX_FILE_BYTES)
     except OSError as error:
         raise refused("unreadable", f"{printable(path.name)}: {error.strerror}") from error
+
+
+def _open_regular(path: Path) -> BinaryIO:
+    """Open a file of which no read waits: a pipe would, for whoever writes into it."""
+    require(not path.exists() or path.is_file(), "unreadable", f"{printable(path.name)} is no regular file")
+    return path.open("rb")
 
 
 def _read(path: Path, reader: HeaderReader, end_bytes: int) -> GgufPart:
@@ -113,10 +120,11 @@ def _read(path: Path, reader: HeaderReader, end_bytes: int) -> GgufPart:
     version = reader.u32()
     require(version in SUPPORTED_VERSIONS, "unsupported_version", f"version {version}")
     n_tensors, n_keys = reader.u64(), reader.u64()
-    require(n_tensors <= MAX_TENSORS, "limit_exceeded", f"{n_tensors} tensors")
+    reader.room.take_tensors(n_tensors)
     require(n_keys <= MAX_KEYS, "limit_exceeded", f"{n_keys} metadata keys")
     metadata, extents = _read_metadata(reader, n_keys)
     relative = [_read_tensor(reader) for _ in range(n_tensors)]
+    reader.end()
     alignment_bytes = _alignment_bytes(metadata)
     data_offset_bytes = _aligned(reader.offset_bytes, alignment_bytes)
     tensors = tuple(_placed(tensor, data_offset_bytes, alignment_bytes, end_bytes) for tensor in relative)

@@ -7,6 +7,8 @@ Source: ggml's docs/gguf.md.
 from __future__ import annotations
 
 import struct
+import sys
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -14,6 +16,8 @@ from meshnet.artifact.gguf.limits import (
     MAX_ARRAY_ELEMENTS,
     MAX_HEADER_BYTES,
     MAX_STRING_BYTES,
+    MAX_TENSORS,
+    MAX_VALUE_BYTES,
     refused,
     require,
 )
@@ -58,16 +62,59 @@ _FORMATS: Final[dict[ValueType, str]] = {
 }
 
 
+# Of a value in a tuple: its place there, and what a number takes beside it at most.
+_PLACE_BYTES: Final = 8
+_NUMBER_BYTES: Final = 40
+_TOO_MANY_VALUES: Final = f"metadata of more than {MAX_VALUE_BYTES} bytes in memory"
+
+
+@dataclass(slots=True)
+class HeaderRoom:
+    """What the headers of a model's parts may still hold, all together; reading takes from it."""
+
+    header_bytes: int = MAX_HEADER_BYTES
+    tensors: int = MAX_TENSORS
+    elements: int = MAX_ARRAY_ELEMENTS
+    value_bytes: int = MAX_VALUE_BYTES
+
+    def take_tensors(self, count: int) -> None:
+        """Before they are read.
+
+        Raises:
+            ArtifactError: `limit_exceeded`.
+        """
+        require(count <= self.tensors, "limit_exceeded", f"{count} tensors")
+        self.tensors -= count
+
+    def take_elements(self, count: int) -> None:
+        """Of an array, before they are read.
+
+        Raises:
+            ArtifactError: `limit_exceeded`.
+        """
+        require(count <= self.elements, "limit_exceeded", f"an array of {count} values")
+        self.elements -= count
+
+    def take_value_bytes(self, size_bytes: int) -> None:
+        """What values take in memory.
+
+        Raises:
+            ArtifactError: `limit_exceeded`.
+        """
+        require(size_bytes <= self.value_bytes, "limit_exceeded", _TOO_MANY_VALUES)
+        self.value_bytes -= size_bytes
+
+
 class HeaderReader:
     """A bounded reader over one open file. Not thread-safe; does not own the file."""
 
-    def __init__(self, file: BinaryIO, file_bytes: int) -> None:
+    def __init__(self, file: BinaryIO, file_bytes: int, room: HeaderRoom) -> None:
         self._file = file
         self.file_bytes = file_bytes
-        self._end_bytes = min(file_bytes, MAX_HEADER_BYTES)
-        self._is_whole = file_bytes <= MAX_HEADER_BYTES
+        self.room = room
+        self._end_bytes = min(file_bytes, room.header_bytes)
+        self._is_whole = file_bytes <= room.header_bytes
         self.offset_bytes = 0
-        self._elements_left = MAX_ARRAY_ELEMENTS
 
     def take(self, length_bytes: int) -> bytes:
         """Read exactly `length_bytes`.
@@ -81,6 +128,10 @@ class HeaderReader:
         require(len(data) == length_bytes, "truncated", "the file became shorter while it was read")
         self.offset_bytes += length_bytes
         return data
+
+    def end(self) -> None:
+        """Take what was read from the room that the other parts have."""
+        self.room.header_bytes -= self.offset_bytes
 
     def u32(self) -> int:
         """An unsigned 32-bit number."""
@@ -98,7 +149,9 @@ class HeaderReader:
         """
         length_bytes = self.u64()
         require(length_bytes <= limit_bytes, "limit_exceeded", f"a string of {length_bytes} bytes")
-        return self.take(length_bytes).decode("utf-8", errors="surrogateescape")
+        text = self.take(length_bytes).decode("utf-8", errors="surrogateescape")
+        self.room.take_value_bytes(sys.getsizeof(text) + _PLACE_BYTES)
+        return text
 
     def value(self) -> MetadataValue:
         """A tagged metadata value; arrays of arrays are refused.
@@ -112,8 +165,7 @@ class HeaderReader:
         element = self._tag()
         require(element is not ValueType.ARRAY, "bad_metadata", "an array of arrays")
         count = self.u64()
-        require(count <= self._elements_left, "limit_exceeded", f"an array of {count} values")
-        self._elements_left -= count
+        self.room.take_elements(count)
         return self._scalars(element, count)
 
     def _tag(self) -> ValueType:
@@ -127,4 +179,5 @@ class HeaderReader:
         if tag is ValueType.STRING:
             return tuple(self.string() for _ in range(count))
         packed = struct.Struct(f"<{count}{_FORMATS[tag]}")
+        self.room.take_value_bytes(count * (_PLACE_BYTES + _NUMBER_BYTES))
         return packed.unpack(self.take(packed.size))

@@ -104,6 +104,8 @@ class ModelMemory:
             - self._weights_before[layer_begin]
             + self._inventory.beside_bytes(layer_begin, layer_end),
             cache_bytes=self._caches_before[layer_end] - self._caches_before[layer_begin],
-            rewind_bytes=_kept_bytes(self._states_before[layer_end] - self._states_before[layer_begin], self._sequences),
+            rewind_bytes=_kept_bytes(
+                self._states_before[layer_end] - self._states_before[layer_begin], self._sequences
+            ),
             compute_bytes=self._compute_bytes,
         )

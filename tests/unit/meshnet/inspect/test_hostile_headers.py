@@ -6,13 +6,15 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from meshnet.artifact.gguf import header
-from tests.simulators.gguf_header import write_header
+from meshnet.artifact.gguf.limits import MAX_LAYERS
+from tests.simulators.gguf_header import HeaderTensor, Value, write_header
 from tests.simulators.hostile_gguf import fields_of, sound_models
 from tests.unit.meshnet.inspect.hostile_run import judge
 
@@ -64,3 +66,19 @@ def test_the_sound_files_are_sound(name: str, tmp_path: Path) -> None:
     path = write_header(tmp_path / "model.gguf", *sound_models()[name])
     assert judge(path, []) == "accepted"
     assert len(fields_of(path.read_bytes())) > 60
+
+
+def test_many_layers_and_tensors_take_no_longer_than_they_must(tmp_path: Path) -> None:
+    """What is asked for each tensor or for each range of layers must not look at all of them again."""
+    figures: dict[str, Value] = {"general.architecture": "deepseek4"}
+    for key, value in {"block_count": MAX_LAYERS, "context_length": 8192, "embedding_length": 32}.items():
+        figures[f"deepseek4.{key}"] = value
+    figures |= {"deepseek4.attention.key_length": 32, "deepseek4.attention.sliding_window": 128}
+    figures |= {"deepseek4.nextn_predict_layers": 1}
+    names = [f"blk.{number % MAX_LAYERS}.{number}.exp_probs_b_vl.bias" for number in range(2 * MAX_LAYERS)]
+    path = write_header(tmp_path / "model.gguf", figures, [HeaderTensor(name, (2048,), "f32") for name in names])
+    begun_s = time.process_time()
+    assert judge(path, ["--memory", ",".join(["102M"] * 7 + ["103M"])]) in {"accepted", "model_too_large"}
+    took_s = time.process_time() - begun_s
+    print({"took_s": round(took_s, 2), "tensors": len(names)})
+    assert took_s < SLOWEST_S
