@@ -119,5 +119,8 @@ def read_excerpt(path: Path, n_layers: int, layer_begin: int, layer_end: int) ->
             if place is None:
                 return None
             file.seek(header.data_at + place.begin)
-            matrices.append(Matrix(name, place.dtype, place.shape, file.read(place.end - place.begin)))
+            data = file.read(place.end - place.begin)
+            if len(data) != place.end - place.begin:
+                raise ArtifactError("not_golden", "No golden probe", f"{path.name} is cut off")
+            matrices.append(Matrix(name, place.dtype, place.shape, data))
     return write_tensors(header.words, matrices)

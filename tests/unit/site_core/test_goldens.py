@@ -171,9 +171,11 @@ def test_a_lost_or_damaged_file_is_no_404_for_nodes_would_serve_untested(
     assert path is not None
     path.write_bytes(b"damaged")
     damaged = Client().get(address(model, 0, 4))
+    path.write_bytes(write_golden(golden)[:-1])
+    cut_off = Client().get(address(model, 0, 4))
     path.unlink()
     lost = Client().get(address(model, 0, 4))
-    for answer in (damaged, lost):
+    for answer in (damaged, cut_off, lost):
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "golden_unreadable")
 
 
