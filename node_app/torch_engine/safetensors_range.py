@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import os
 import re
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from transformers.cache_utils import Cache as LayerCaches
 from transformers.cache_utils import DynamicLayer
 
 from meshnet.artifact.gguf import printable
+from meshnet.artifact.gguf.limits import MAX_LAYERS
 from meshnet.errors import ArtifactError
 from node_app.torch_engine.layer_range import ignore_progress
 from node_app.torch_engine.model_facts import GRAPHS, refuse_range, unsupported
@@ -45,14 +47,18 @@ _OF_THE_MODEL: Final = {_EMBEDDINGS, _NORM, _HEAD}
 # share, while the cache holds rows that were turned before.
 _STEADY_ROPES: Final = {"default", "linear", "llama3"}
 _LARGEST_SIZE: Final = 2**31 - 1
-_SIZES: Final = (
-    "num_hidden_layers",
-    "hidden_size",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "max_position_embeddings",
-    "vocab_size",
-)
+# The largest that each may be. The library makes lists of layers and frequencies of a head's elements before any tensor
+# says how many there are.
+_SIZES: Final = {
+    "num_hidden_layers": MAX_LAYERS,
+    "hidden_size": 2**20,
+    "num_attention_heads": 2**16,
+    "num_key_value_heads": 2**16,
+    "max_position_embeddings": _LARGEST_SIZE,
+    "vocab_size": 2**24,
+}
+_LARGEST_HEAD: Final = 2**14
+_CONFIG_BYTES_MAX: Final = 1024 * 1024
 _LAYER: Final = re.compile(r"model\.layers\.([0-9]{1,9})\.")
 
 
@@ -211,6 +217,7 @@ def read_config(folder: Path) -> PreTrainedConfig:
         WorkerError: `unsupported_architecture`.
         ArtifactError: `bad_metadata`.
     """
+    _refuse_unbounded(folder / "config.json")
     with _of_the_file():
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if config.model_type not in GRAPHS:
@@ -223,6 +230,28 @@ def read_config(folder: Path) -> PreTrainedConfig:
         raise unsupported(f"{config.model_type} with a rope that changes with the position")
     _refuse_sizes(config)
     return config
+
+
+def _refuse_unbounded(path: Path) -> None:
+    """Refuse what the library would take any time or memory for, before it reads the file."""
+    try:
+        if not path.is_file():
+            raise _bad_config("it is no regular file")
+        with path.open("rb") as file:
+            data = file.read(_CONFIG_BYTES_MAX + 1)
+        if len(data) > _CONFIG_BYTES_MAX:
+            raise _bad_config(f"it is longer than {_CONFIG_BYTES_MAX} bytes")
+        config = json.loads(data)
+    except OSError as error:
+        raise _bad_config(str(error.strerror)) from error
+    except (ValueError, RecursionError) as error:
+        raise _bad_config(type(error).__name__) from error
+    if not isinstance(config, dict):
+        raise _bad_config("it is no object")
+    for name, largest in (_SIZES | {"head_dim": _LARGEST_HEAD}).items():
+        size = config.get(name, 1)
+        if isinstance(size, int | float) and size > largest:
+            raise _bad_config(f"{name} is no possible number")
 
 
 @contextlib.contextmanager
@@ -240,10 +269,13 @@ def _bad_config(why: str) -> ArtifactError:
 
 def _refuse_sizes(config: PreTrainedConfig) -> None:
     """Refuse sizes that the library takes and no layer can have."""
-    for name in _SIZES:
+    for name, largest in _SIZES.items():
         size = getattr(config, name, None)
-        if type(size) is not int or not 0 < size <= _LARGEST_SIZE:
+        if type(size) is not int or not 0 < size <= largest:
             raise _bad_config(f"{name} is no possible number")
+    head_size = _head_size(config)
+    if type(head_size) is not int or not 0 < head_size <= _LARGEST_HEAD:
+        raise _bad_config("its heads have no possible size")
     if config.num_attention_heads % config.num_key_value_heads:
         raise _bad_config(f"{config.num_attention_heads} heads, {config.num_key_value_heads} of keys")
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ELEMENT_BYTES: Final = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+# Of a header, which the library reads at once, and of all files together; far above what the largest models have.
+_HEADER_BYTES_MAX: Final = 16 * 1024 * 1024
+_TENSORS_MAX: Final = 131_072
+_LENGTH_BYTES: Final = 8
 
 
 class SafetensorsWeights:
@@ -30,6 +34,8 @@ class SafetensorsWeights:
             for name in _names(path):
                 if self._files.setdefault(name, path) != path:
                     raise bad_tensor(f"{printable(name)} is in two files")
+            if len(self._files) > _TENSORS_MAX:
+                raise bad_tensor(f"there are more than {_TENSORS_MAX} tensors")
         if not self._files:
             raise ArtifactError("unreadable", "Unusable model folder", "there are no tensors in *.safetensors files")
         self.bytes_read = 0
@@ -62,7 +68,7 @@ class SafetensorsWeights:
                     raise ArtifactError("unsupported_tensor_type", "Unusable model folder", message)
                 tensor = file.get_tensor(name)
         except (OSError, SafetensorError) as error:
-            raise _unreadable(path, error) from error
+            raise _unreadable(path, str(error)) from error
         self.bytes_read += math.prod(shape) * _ELEMENT_BYTES[kind]
         self.elements_read += math.prod(shape)
         # A tensor of another type is converted, one of f32 copied: what is read may be the file's own mapped pages.
@@ -76,11 +82,18 @@ def bad_tensor(message: str) -> ArtifactError:
 
 def _names(path: Path) -> list[str]:
     try:
+        # A pipe or a device would be waited for.
+        if not path.is_file():
+            raise _unreadable(path, "it is no regular file")
+        with path.open("rb") as begin:
+            header_bytes = int.from_bytes(begin.read(_LENGTH_BYTES), "little")
+        if header_bytes > _HEADER_BYTES_MAX:
+            raise _unreadable(path, f"its header is longer than {_HEADER_BYTES_MAX} bytes")
         with safe_open(path, framework="pt") as file:
             return list(file.keys())
     except (OSError, SafetensorError) as error:
-        raise _unreadable(path, error) from error
+        raise _unreadable(path, str(error)) from error
 
 
-def _unreadable(path: Path, error: Exception) -> ArtifactError:
-    return ArtifactError("unreadable", "Unusable model folder", f"{printable(path.name)}: {printable(str(error))}")
+def _unreadable(path: Path, why: str) -> ArtifactError:
+    return ArtifactError("unreadable", "Unusable model folder", f"{printable(path.name)}: {printable(why)}")

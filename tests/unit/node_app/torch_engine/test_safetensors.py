@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -202,6 +203,18 @@ CONFIGURATIONS: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
             rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0, "partial_rotary_factor": 0.5}
         ),
     ),
+    ("bad_metadata", lambda config: config.update(num_hidden_layers=2**31 - 1)),
+    ("bad_metadata", lambda config: config.update(model_type="qwen3", num_hidden_layers=2**31 - 1)),
+    ("bad_metadata", lambda config: config.update(num_hidden_layers=10**400)),
+    ("bad_metadata", lambda config: config.update(num_hidden_layers=1e300)),
+    ("bad_metadata", lambda config: config.update(num_hidden_layers=4.0)),
+    ("bad_metadata", lambda config: config.update(num_hidden_layers=True)),
+    ("bad_metadata", lambda config: config.update(head_dim=2**31)),
+    ("bad_metadata", lambda config: config.update(head_dim=-16)),
+    ("bad_metadata", lambda config: config.update(head_dim=16.0)),
+    ("bad_metadata", lambda config: config.update(hidden_size=2**31 - 1, num_attention_heads=1, head_dim=None)),
+    ("bad_metadata", lambda config: config.update(vocab_size=2**31 - 1)),
+    ("bad_metadata", lambda config: config.update(note="x" * 2**20)),
     ("bad_tensor", lambda config: config.update(num_key_value_heads=1)),
     ("bad_tensor", lambda config: config.update(vocab_size=161)),
     ("bad_tensor", lambda config: config.update(num_hidden_layers=5)),
@@ -288,6 +301,129 @@ def test_folders_that_hold_no_model_are_refused(llama: Path, tmp_path: Path) -> 
     empty.mkdir()
     with pytest.raises(ArtifactError):
         TorchEngine.load(empty)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "lost link"])
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(llama: Path, name: str, kind: str) -> None:
+    path = llama / name
+    if kind == "lost link" or name == "config.json":
+        path.unlink(missing_ok=True)
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "folder":
+            path.mkdir()
+        case _:
+            path.symlink_to("absent")
+    with pytest.raises(ArtifactError, match="no regular file"):
+        TorchEngine.load(llama)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"[" * 100_000, b"null", b"[]", b'"text"', b"\xff\xfe", b"1" * 5000, b'{"a": ' + b'{"a": ' * 50_000],
+    ids=lambda data: str(data[:6]),
+)
+def test_a_configuration_that_is_no_object_is_refused(llama: Path, data: bytes) -> None:
+    (llama / "config.json").write_bytes(data)
+    with pytest.raises(ArtifactError) as refused:
+        TorchEngine.load(llama)
+    assert refused.value.code == "bad_metadata"
+
+
+def header_of(path: Path) -> tuple[dict[str, Any], bytes]:
+    data = path.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    return json.loads(data[8:end]), data[end:]
+
+
+def with_header(header: bytes, data: bytes, *, length: int | None = None) -> bytes:
+    return (len(header) if length is None else length).to_bytes(8, "little") + header + data
+
+
+HEADERS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "overlapping": lambda header: header[K].update(data_offsets=[0, header[K]["data_offsets"][1]]),
+    "beyond the end": lambda header: header[K].update(data_offsets=[2**40, 2**40 + 4]),
+    "backwards": lambda header: header[K].update(data_offsets=header[K]["data_offsets"][::-1]),
+    "another size": lambda header: header[K].update(shape=[2**40, 2**40]),
+    "no elements": lambda header: header[K].update(shape=[0, 64]),
+    "no known type": lambda header: header[K].update(dtype="F7"),
+    "negative": lambda header: header[K].update(shape=[-1, 64]),
+    "no place": lambda header: header[K].pop("data_offsets"),
+}
+
+
+@pytest.mark.parametrize("wrong", HEADERS)
+def test_headers_of_tensors_that_cannot_be_are_refused(llama: Path, wrong: str) -> None:
+    (path,) = llama.glob("*.safetensors")
+    header, data = header_of(path)
+    HEADERS[wrong](header)
+    path.write_bytes(with_header(json.dumps(header).encode(), data))
+    with pytest.raises(ArtifactError) as refused:
+        TorchEngine.load(llama)
+    assert refused.value.code in {"unreadable", "bad_tensor"}
+    assert refused.value.message.isprintable()
+
+
+@pytest.mark.parametrize("length", [2**63, 2**40, 2**24 + 1, 2**24 - 1, 1])
+def test_header_lengths_that_cannot_be_are_refused(llama: Path, length: int) -> None:
+    (path,) = llama.glob("*.safetensors")
+    header, data = header_of(path)
+    path.write_bytes(with_header(json.dumps(header).encode(), data, length=length))
+    os.truncate(path, 2**25)
+    with pytest.raises(ArtifactError) as refused:
+        TorchEngine.load(llama)
+    assert refused.value.code == "unreadable"
+
+
+def test_no_more_tensors_are_named_than_any_model_has(llama: Path) -> None:
+    places = {f"{number}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for number in range(70_000)}
+    for name in ("a", "b"):
+        header = json.dumps({name + key: place for key, place in places.items()}).encode()
+        (llama / f"{name}.safetensors").write_bytes(with_header(header, b""))
+    with pytest.raises(ArtifactError, match="131072"):
+        TorchEngine.load(llama)
+
+
+def test_an_index_is_not_believed(llama: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.safetensors"
+    (path,) = llama.glob("*.safetensors")
+    secret.write_bytes(path.read_bytes())
+    path.unlink()
+    (llama / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {K: "../secret.safetensors"}}))
+    with pytest.raises(ArtifactError, match="no tensors"):
+        TorchEngine.load(llama)
+
+
+def test_what_a_configuration_names_is_neither_run_nor_fetched(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object, **_named: object) -> None:
+        raise AssertionError("the network was asked")
+
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(f"socket.socket.{name}", refuse)
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    (llama / "evil.py").write_text("raise SystemExit('code of the folder was run')")
+    names = ("AutoConfig", "AutoModel", "AutoModelForCausalLM", "AutoTokenizer")
+    change(
+        llama,
+        lambda config: config.update(
+            auto_map=dict.fromkeys(names, "someone/elses--evil.Evil"),
+            trust_remote_code=True,
+            attn_implementation="someone/kernel",
+            _attn_implementation="someone/kernel",
+            use_kernels=True,
+            architectures=["Evil"],
+            base_model_name_or_path="someone/else",
+            _name_or_path="someone/else",
+        ),
+    )
+    try:
+        assert TorchEngine.load(llama).bytes_read
+    except (ArtifactError, WorkerError) as refused:
+        print("refused:", refused)
 
 
 @pytest.mark.parametrize("layers", [(0, 5), (2, 2), (3, 1), (-1, 2)])
