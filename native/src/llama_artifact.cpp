@@ -2,6 +2,7 @@
 
 #include <gguf.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -10,6 +11,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+
+#include "gguf_limits.h"
 
 namespace meshnet {
 namespace {
@@ -56,6 +59,8 @@ Result<Header> ReadHeader(const std::string& path) {
   if (!file.read(magic.data(), magic.size()) || std::string_view(magic.data(), magic.size()) != GGUF_MAGIC) {
     return Status(Code::kNotGguf, "the file does not begin as GGUF");
   }
+  const Status status = CheckGgufLimits(path);
+  if (!status.ok()) return status;
   Header header(gguf_init_from_file(path.c_str(), {/*no_alloc=*/true, /*ctx=*/nullptr}));
   if (header == nullptr) return Status(Code::kTruncated, "the GGUF header is cut off or damaged");
   return header;
@@ -145,6 +150,13 @@ std::uint32_t TokenIdLayersEnd(std::uint32_t layers, const Tensors& tensors) {
   return 0;
 }
 
+// The name as a message may quote it.
+std::string Quoted(const std::string& name) {
+  std::string quoted = name.substr(0, 64);
+  std::replace_if(quoted.begin(), quoted.end(), [](char letter) { return letter < 0x20 || letter > 0x7e; }, '?');
+  return "\"" + quoted + "\"";
+}
+
 std::string ServedArchitectures() {
   std::string all;
   for (const char* known : kArchitectures) all.append(all.empty() ? "" : ", ").append(known);
@@ -162,8 +174,8 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   bool is_known = false;
   for (const char* known : kArchitectures) is_known = is_known || artifact.architecture == known;
   if (!is_known) {
-    return Status(Code::kUnsupportedArchitecture, "architecture \"" + artifact.architecture.substr(0, 64) +
-                                                      "\" is not served; these are: " + ServedArchitectures());
+    return Status(Code::kUnsupportedArchitecture, "architecture " + Quoted(artifact.architecture) +
+                                                      " is not served; these are: " + ServedArchitectures());
   }
   const auto number = [&](const char* suffix, std::uint64_t fallback) {
     const std::optional<std::uint64_t> value = FindNumber(header, artifact.architecture + suffix);
@@ -176,6 +188,8 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   if (artifact.n_layers == 0 || artifact.embedding_width == 0 || artifact.context_length == 0) {
     return Status(Code::kTruncated, "the GGUF header lacks the model's dimensions");
   }
+  // The loader divides by it.
+  if (number(".full_attention_interval", 1) == 0) return Status(Code::kNotGguf, "an interval of no layers");
   if (artifact.n_parts < 1 || artifact.n_parts > kMaxParts) return Status(Code::kNotGguf, "a number of parts");
   Status status = CheckExtents(header, path);
   Tensors tensors;

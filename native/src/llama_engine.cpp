@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core_placement.h"
+#include "llama_aborts.h"
 #include "llama_artifact.h"
 #include "llama_batch_rows.h"
 #include "llama_facts.h"
@@ -425,6 +426,7 @@ Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const
   const Result<LoadPlan> complete = Complete(plan, artifact.value());
   if (!complete.ok()) return complete.status();
   bool gave_up = false;
+  const AbortsAreExceptions aborts_are_exceptions;
   Owned<llama_model> model = LoadModel(complete.value(), artifact.value(), observer, &gave_up);
   if (gave_up) return Status(Code::kCancelled, "loading was given up");
   if (model == nullptr) return Status(Code::kLoadFailed, "llama.cpp could not load the file");

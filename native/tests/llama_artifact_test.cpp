@@ -63,6 +63,12 @@ TEST_F(LlamaArtifactTest, MoreLayersThanAnyModelHasAreRefused) {
   EXPECT_EQ(InspectArtifact(Write("llama", 0xFFFFFFFF, 0, {"output_norm.weight"})).status().code(), Code::kNotGguf);
 }
 
+TEST_F(LlamaArtifactTest, AnArchitectureIsQuotedInLettersThatPrint) {
+  const Status status = InspectArtifact(Write("\x1b[2J\xff\n", 4, 0, {"output_norm.weight"})).status();
+  EXPECT_EQ(status.code(), Code::kUnsupportedArchitecture);
+  EXPECT_TRUE(status.message().starts_with("architecture \"?[2J??\" is not served")) << status.message();
+}
+
 TEST_F(LlamaArtifactTest, TokenIdsAreNeededUpToTheLastLayerThatReadsThem) {
   const auto end = [this](const std::vector<std::string>& tensors) {
     return Inspect(Write("deepseek4", 6, 0, tensors)).token_id_layers_end;
