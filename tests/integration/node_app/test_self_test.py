@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -38,6 +39,9 @@ N_LAYERS, WIDTH = 4, 16
 RUN_PROBE = "import sys; from node_app.golden_maker.main import main; sys.exit(main(sys.argv[1:]))"
 # A node that started its worker again at once would have done so within this time.
 QUIET_S = 2.0
+KILLS = 2
+# Its two steps take 600 ms each.
+IN_THE_TEST_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -169,6 +173,30 @@ async def test_a_wrong_shard_that_was_tested_late_is_taken_back(tmp_path: Path, 
         await poll_until(lambda: running.node.worker_pids() == [], READY_TIMEOUT_S)
     assert (report.shards, status["state"]) == ((), "self_test_failed")
     assert sum(len(one.shards) for one in running.reports) == 0
+
+
+async def test_a_worker_that_is_killed_in_its_self_test_is_not_judged_and_the_next_one_is(
+    tmp_path: Path, fake_model: Path
+) -> None:
+    program = write_worker_program(tmp_path, Faults(step_delay_ms=600))
+    async with a_node_at_a_site(tmp_path, fake_model, program, golden_of(fake_model)) as running:
+        for kills in range(1, KILLS + 1):
+            await poll_until(lambda kills=kills: loads(running) == kills, READY_TIMEOUT_S)  # type: ignore[misc]
+            await asyncio.sleep(IN_THE_TEST_S)
+            assert not any("self test passed" in line for line in running.node.log)
+            for pid in running.node.worker_pids():
+                os.kill(pid, signal.SIGKILL)
+        report = await running.until("serving")
+        status = await asyncio.to_thread(running.status)
+    assert (len(report.shards), status["self_test"], running.starts()) == (1, "passed", KILLS + 1)
+    seen = {(one.state, len(one.shards)) for one in running.reports}
+    print(f"workers killed: {KILLS}, reports: {len(running.reports)}, states: {sorted(seen)}")
+    assert "self_test_failed" not in {state for state, _ in seen}
+    assert {shards for state, shards in seen if state != "serving"} == {0}
+
+
+def loads(running: Running) -> int:
+    return sum("loaded:" in line for line in running.node.log)
 
 
 # The real engine
