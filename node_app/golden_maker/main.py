@@ -22,7 +22,7 @@ from meshnet.golden.comparing import SAME_BACKEND
 from meshnet.golden.probe import write_golden
 from node_app.artifacts.model_file import open_model
 from node_app.golden_maker.options import ProbeOptions, parse_options
-from node_app.golden_maker.output import require_writable, write_whole
+from node_app.golden_maker.output import require_writable, write_output
 from node_app.golden_maker.walk import Walk, make_golden
 from node_app.hardware.detect import detect_hardware
 from node_app.runtime_directory import SOCKET_NAME, compute_turn_path, shared_directory
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from node_app.golden_maker.walk import MadeGolden
     from node_app.settings import LayerSpan
 
-EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 
 
@@ -54,16 +53,14 @@ def main(arguments: Sequence[str]) -> int:
 
     Raises:
         MeshnetError: what is wrong with the model or the worker, for the command to tell.
+        SystemExit: argparse has told the user.
     """
-    try:
-        options = parse_options(arguments)
-    except SystemExit as stop:  # argparse has told the user
-        return stop.code if isinstance(stop.code, int) else EXIT_USAGE
+    options = parse_options(arguments)
     started_s = time.monotonic()
     try:
         made = asyncio.run(_make(options, _plan(options)))
         data = write_golden(made.golden)
-        write_whole(options.output, data)
+        write_output(options.output, data)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     done = _Done(made, len(data), time.monotonic() - started_s)

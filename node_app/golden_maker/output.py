@@ -1,4 +1,4 @@
-"""The file that `meshnet probe` writes: whole or absent.
+"""The file that `meshnet probe` writes.
 
 Invariant: what stands at its path until then is kept; a path at which no file may be written is refused before anything
 is computed.
@@ -7,10 +7,11 @@ is computed.
 from __future__ import annotations
 
 import contextlib
-import secrets
+import tempfile
 from typing import TYPE_CHECKING
 
 from meshnet.errors import ArtifactError
+from meshnet.whole_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,9 +26,18 @@ def require_writable(path: Path, model_paths: Iterable[Path]) -> None:
     """
     with _told_of(path):
         _refuse_others(path, model_paths)
-    draft = _draft(path)
-    with _told_of(path), _removed(draft):
-        draft.touch(exist_ok=False)
+        with tempfile.NamedTemporaryFile(dir=path.parent):
+            pass
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file, in place of the one that there is.
+
+    Raises:
+        ArtifactError: `unwritable`; what was there is there still.
+    """
+    with _told_of(path):
+        write_whole(path, data)
 
 
 def _refuse_others(path: Path, model_paths: Iterable[Path]) -> None:
@@ -36,32 +46,6 @@ def _refuse_others(path: Path, model_paths: Iterable[Path]) -> None:
         raise _unwritable(path, "it is there and no regular file")
     if path.exists() and any(path.samefile(one) for one in model_paths):
         raise _unwritable(path, "it is the model's own file")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file, in place of the one that there is.
-
-    Raises:
-        ArtifactError: `unwritable`; what was there is there still.
-    """
-    draft = _draft(path)
-    with _told_of(path), _removed(draft):
-        draft.write_bytes(data)
-        draft.replace(path)
-
-
-def _draft(path: Path) -> Path:
-    """Beside the file, and no longer than any name may be."""
-    return path.with_name(f".probe-{secrets.token_hex(8)}")
-
-
-@contextlib.contextmanager
-def _removed(draft: Path) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):  # the error that is told is the one before
-            draft.unlink()
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import pytest
 
 from meshnet.errors import ArtifactError
 from node_app.golden_maker.main import main
-from node_app.golden_maker.output import require_writable, write_whole
+from node_app.golden_maker.output import require_writable, write_output
 from tests.simulators.fake_model import write_fake_model
 
 
@@ -54,10 +54,10 @@ def test_a_place_that_takes_no_file_is_refused_before_anything_runs(place: str, 
 def test_a_name_as_long_as_they_may_be(tmp_path: Path) -> None:
     path = tmp_path / ("n" * 255)
     require_writable(path, [a_model(tmp_path)])
-    write_whole(path, b"golden")
+    write_output(path, b"golden")
     assert path.read_bytes() == b"golden"
     with pytest.raises(ArtifactError) as refused:
-        write_whole(tmp_path / ("n" * 256), b"golden")
+        write_output(tmp_path / ("n" * 256), b"golden")
     assert refused.value.code == "unwritable"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["model.gguf", "n" * 255]
 
@@ -67,15 +67,13 @@ def test_what_stops_the_writing_leaves_the_old_file(
     stops: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "golden"
-    write_whole(path, b"old")
+    write_output(path, b"old")
 
-    def write_half(draft: Path, data: bytes) -> int:
-        with draft.open("wb") as file:
-            file.write(data[: len(data) // 2])
+    def stop(_descriptor: int) -> None:
         raise stops
 
-    monkeypatch.setattr(Path, "write_bytes", write_half)
+    monkeypatch.setattr(os, "fsync", stop)
     with pytest.raises((ArtifactError, KeyboardInterrupt)):
-        write_whole(path, b"a new one")
+        write_output(path, b"a new one")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
