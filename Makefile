@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs bench-baseline tiny-models asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser torch native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs bench-baseline tiny-models asan fuzz proto proto-check lint format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -21,6 +21,9 @@ native: bootstrap ## build libllama and meshnet-worker into build/native/$(PRESE
 
 model: bootstrap ## fetch and verify the demo model
 	@$(VENV) packaging/demo_model.py
+
+torch: bootstrap ## install PyTorch's build for CPUs and transformers, which the reference engine needs (210 MB)
+	@$(VENV) packaging/torch_extra.py
 
 tiny-models: bootstrap ## make the generated models of all architectures that the native tests read
 	@$(VENV) -m tests.simulators.tiny_models

@@ -41,6 +41,7 @@ EXTRAS = "site,node,tray,dev"
 BUILD_BACK_ENDS = ("editables", "hatchling", "scikit-build-core")
 _STEP_TIMEOUT_S = 3600
 _EXIT_PREREQUISITE = 2
+_EXIT_INTERRUPTED = 130
 
 
 def _inputs_digest() -> str:
@@ -148,6 +149,9 @@ def main() -> int:
     except (subprocess.SubprocessError, demo_model.ModelFetchError) as error:
         print(f"bootstrap: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nbootstrap: interrupted; the next run goes on from here", file=sys.stderr)
+        return _EXIT_INTERRUPTED
     return 0
 
 

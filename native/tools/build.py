@@ -25,6 +25,7 @@ _STEP = re.compile(r"\[(\d+)/(\d+)\] (.*)")
 _BAR_CELLS = 30
 _SPARSE_INTERVAL_S = 15.0
 _KEPT_LINES = 120
+EXIT_INTERRUPTED = 130
 
 
 @dataclass
@@ -121,6 +122,9 @@ def main() -> int:
     except SourceError as error:
         print(f"native: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nnative: interrupted; the next run goes on from here", file=sys.stderr)
+        return EXIT_INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from meshnet.artifact.gguf import printable
 from meshnet.artifact.model.inventory import bytes_by_type
 from meshnet.inspect.as_json import CODEC_NAMES
+from meshnet.sizes import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from meshnet.artifact.model.memory import RangeMemory
     from meshnet.inspect.report import Report
 
-KIB: Final = 1024
 NAME_CHARACTERS: Final = 64
 SHOWN_SPANS: Final = 5
 # What the layer's tensors are, and what it keeps.
@@ -155,13 +155,3 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
                   for column, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
         for row in rows
     ]  # fmt: skip
-
-
-def size(size_bytes: int) -> str:
-    """Bytes in the largest unit that leaves at least 1."""
-    value, unit = float(size_bytes), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if value < KIB:
-            break
-        value, unit = value / KIB, larger
-    return f"{size_bytes} B" if unit == "B" else f"{value:.2f} {unit}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import MeshnetError
+from meshnet.sizes import size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -138,6 +139,11 @@ def _split_at(
 
 
 def _too_large(model: ModelMemory, memories: Sequence[int]) -> SplitError:
-    whole = model.of(0, model.n_layers).total_bytes
-    message = f"the model takes {whole} bytes at this load, the machines have {sum(memories)} together"
+    whole = model.of(0, model.n_layers)
+    have = ", ".join(map(size, memories))
+    message = (
+        f"it takes {size(whole.total_bytes)} on one machine at this load, {size(whole.compute_bytes)} more for each "
+        f"further one; the machines have {have}, and a cut is between layers: give more memory, or ask for a shorter "
+        "context or fewer sessions"
+    )
     return SplitError("model_too_large", "Model does not fit", message)

@@ -13,6 +13,7 @@ from meshnet.artifact.model.caches import LayerCache, ModelCaches, Rows
 from meshnet.artifact.model.inventory import Holding, Inventory
 from meshnet.artifact.model.memory import Load, ModelMemory
 from meshnet.artifact.model.split import FILL_STEPS, MACHINES_MAX, SplitError, plan_split
+from meshnet.sizes import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +72,9 @@ def test_only_legal_cuts_are_made() -> None:
 def test_a_model_that_does_not_fit_is_refused_with_the_figures() -> None:
     with pytest.raises(SplitError, match="model_too_large") as refused:
         ranges([10] * 6, [20, 20])
-    assert str(a_model([10] * 6).of(0, 6).total_bytes) in refused.value.message
+    whole = a_model([10] * 6).of(0, 6)
+    assert size(whole.total_bytes) in refused.value.message
+    assert f"{size(whole.compute_bytes)} more for each further one" in refused.value.message
 
 
 @pytest.mark.parametrize("machines", [0, MACHINES_MAX + 1])

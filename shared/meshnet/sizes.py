@@ -1,0 +1,17 @@
+"""Numbers of bytes for people: powers of 1024."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+
+
+def size(size_bytes: int) -> str:
+    """Bytes in the largest unit that leaves at least 1."""
+    value, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < KIB:
+            break
+        value, unit = value / KIB, larger
+    return f"{size_bytes} B" if unit == "B" else f"{value:.2f} {unit}"
