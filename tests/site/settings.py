@@ -13,6 +13,8 @@ atexit.register(shutil.rmtree, _DATA, ignore_errors=True)
 for _name in [name for name in os.environ if name.startswith("MESHNET_")]:
     del os.environ[_name]
 os.environ["MESHNET_SITE_DATA"] = _DATA
+# Commands look for the site's database before they load settings; the tests' own lies beside it.
+(Path(_DATA) / "site.sqlite3").touch()
 
 from tracker_site.config.settings import *  # noqa: E402, F403
 from tracker_site.config.settings import DATABASES  # noqa: E402

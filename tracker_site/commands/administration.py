@@ -41,8 +41,14 @@ def require_migrated() -> None:
     """
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        message = "run `meshnet site migrate` first"
+        message = f"run `meshnet site migrate` first; it is {_database_name()}"
         raise AdministrationError("not_migrated", "The database is not up to date", message)
+
+
+def _database_name() -> str:
+    """The database for people, without user and password: a file's path, or a name and its server."""
+    name, host = (str(connection.settings_dict[key]) for key in ("NAME", "HOST"))
+    return f"{name} on {host}" if host else name
 
 
 def _migrate(_: argparse.Namespace) -> Outcome:

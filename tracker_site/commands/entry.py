@@ -15,6 +15,7 @@ from meshnet.errors import MeshnetError
 from tracker_site.commands.django_setup import set_up_django
 from tracker_site.commands.output import print_outcome
 from tracker_site.commands.parser import build_parser
+from tracker_site.commands.site_folder import require_site
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 EXIT_USAGE: Final = 2
 # Failures of the surroundings, not of the work.
-SURROUNDINGS: Final = frozenset({"port_taken", "relay_failed", "not_migrated", "no_relay_url"})
+SURROUNDINGS: Final = frozenset({"port_taken", "relay_failed", "no_site", "not_migrated", "no_relay_url"})
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -49,6 +50,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(chosen: argparse.Namespace) -> int:
+    if chosen.command != "migrate":
+        require_site(needs_database=chosen.command != "relay")
     if chosen.command in {"serve", "relay"}:
         from tracker_site.commands import serving  # noqa: PLC0415 - it decides the environment first
 

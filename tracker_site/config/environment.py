@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
 
 RELAY_URL: Final = "MESHNET_RELAY_URL"
+SITE_DATA: Final = "MESHNET_SITE_DATA"
+DATABASE_URL: Final = "MESHNET_DATABASE_URL"
+# Of the data folder.
+DATABASE_FILE: Final = "site.sqlite3"
+SECRET_KEY_FILE: Final = "secret.key"  # noqa: S105 - a file's name
+SITE_KEY_FILE: Final = "site.key"
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 REDIS_READ_TIMEOUT_S = 20
 FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
@@ -53,10 +59,15 @@ def words(name: str, default: str = "", environment: Mapping[str, str] = os.envi
     return [word.strip() for word in text(name, default, environment).split(",") if word.strip()]
 
 
-def data_directory(name: str, environment: Mapping[str, str] = os.environ) -> Path:
+def named_data_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """The folder of everything the site keeps, as it is named; it may not be there."""
+    chosen = text(SITE_DATA, environment=environment)
+    return Path(chosen) if chosen else Path.home() / ".local" / "share" / "meshnet" / "site"
+
+
+def data_directory(environment: Mapping[str, str] = os.environ) -> Path:
     """The folder of everything the site keeps; created, readable by its owner only."""
-    chosen = text(name, environment=environment)
-    folder = Path(chosen) if chosen else Path.home() / ".local" / "share" / "meshnet" / "site"
+    folder = named_data_directory(environment)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder.resolve()
 

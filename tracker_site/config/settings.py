@@ -19,15 +19,17 @@ from tracker_site.config import environment
 from tracker_site.secret_files import read_or_create
 
 SITE_ROOT = Path(__file__).resolve().parent.parent
-DATA_DIRECTORY = environment.data_directory("MESHNET_SITE_DATA")
+DATA_DIRECTORY = environment.data_directory()
 
 DEBUG = environment.flag("MESHNET_DEBUG")
 ALLOWED_HOSTS = environment.words("MESHNET_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = environment.words("MESHNET_TRUSTED_ORIGINS")
-SECRET_KEY = read_or_create(DATA_DIRECTORY / "secret.key", lambda: secrets.token_urlsafe(64).encode()).decode()
+SECRET_KEY = read_or_create(
+    DATA_DIRECTORY / environment.SECRET_KEY_FILE, lambda: secrets.token_urlsafe(64).encode()
+).decode()
 
 # Ed25519; signs tickets. Read through tracker_site.nodes.site_key.
-SITE_KEY_PATH = DATA_DIRECTORY / "site.key"
+SITE_KEY_PATH = DATA_DIRECTORY / environment.SITE_KEY_FILE
 VOCABULARY_DIRECTORY = DATA_DIRECTORY / "vocabularies"
 GOLDEN_DIRECTORY = DATA_DIRECTORY / "goldens"
 
@@ -78,11 +80,11 @@ TEMPLATES = [
     },
 ]
 
-_database_url = environment.text("MESHNET_DATABASE_URL")
+_database_url = environment.text(environment.DATABASE_URL)
 DATABASES = {
-    "default": environment.postgresql_database("MESHNET_DATABASE_URL", _database_url)
+    "default": environment.postgresql_database(environment.DATABASE_URL, _database_url)
     if _database_url
-    else environment.sqlite_database(DATA_DIRECTORY / "site.sqlite3"),
+    else environment.sqlite_database(DATA_DIRECTORY / environment.DATABASE_FILE),
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

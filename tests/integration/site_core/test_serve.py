@@ -173,10 +173,65 @@ def test_a_taken_port_is_one_line(site: Site, option: str) -> None:
     assert ports[option] in ours[0]
 
 
-def test_an_old_database_is_one_line(tmp_path: Path) -> None:
-    done = Site(tmp_path).run("serve", "--port", "0", "--relay-port", "0")
+@pytest.mark.parametrize("command", ["audit", "serve --port 0 --relay-port 0"])
+def test_an_old_database_is_one_line_that_names_it(tmp_path: Path, command: str) -> None:
+    (tmp_path / "site.sqlite3").touch()
+    done = Site(tmp_path).run(*command.split())
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1].endswith("[not_migrated]")
+    line = done.stderr.splitlines()[-1]
+    assert line.endswith("[not_migrated]")
+    assert str(tmp_path / "site.sqlite3") in line
+
+
+COMMANDS_ON_A_SITE = [
+    "import-model model.gguf", "import-golden model golden", "drop-golden model", "create-user alice",
+    "create-key alice", "create-node-token alice", "grant alice 1", "audit", "serve --port 0 --relay-port 0",
+    "relay --port 0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS_ON_A_SITE)
+def test_where_no_site_is_nothing_is_made_and_the_folder_is_named(tmp_path: Path, command: str) -> None:
+    folder = tmp_path / "absent"
+    done = Site(folder).run(*command.split())
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, "", [])
+    assert done.stderr == (
+        f"meshnet site: There is no site: looked in {folder}, which MESHNET_SITE_DATA names: set MESHNET_SITE_DATA to "
+        "the folder of your site, or make a new one in this folder with `meshnet site migrate` [no_site]\n"
+    )
+
+
+def test_a_forgotten_variable_makes_no_second_site(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    del site.environment["MESHNET_SITE_DATA"]
+    done = site.run("create-key", "alice", HOME=str(tmp_path))
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert f"looked in {tmp_path}/.local/share/meshnet/site, as MESHNET_SITE_DATA is not set: " in done.stderr
+
+
+def test_with_a_database_server_the_keys_are_the_site_s(tmp_path: Path) -> None:
+    url = "postgresql://u:p@127.0.0.1:1/d"
+    done = Site(tmp_path).run("audit", MESHNET_DATABASE_URL=url)
+    assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
+    assert done.stderr.endswith("[no_site]\n")
+
+
+def test_a_relay_on_a_machine_of_its_own_needs_the_site_s_key_alone(site: Site, tmp_path: Path) -> None:
+    site.serve()
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    shutil.copy(tmp_path / "site.key", folder)
+    relay = Site(folder)
+    process = subprocess.Popen(
+        [*PROGRAM, "relay", "--port", "0"],
+        env=relay.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    site.started.append(process)
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["ready"] is True
 
 
 def test_a_relay_that_nodes_could_not_reach_is_one_line(site: Site) -> None:
@@ -211,10 +266,9 @@ def test_a_wrong_variable_is_named(site: Site, name: str, value: str) -> None:
     assert name in done.stderr
 
 
-@pytest.mark.parametrize("command", ["migrate", "audit", "serve --port 0 --relay-port 0"])
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, command: str) -> None:
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    done = Site(tmp_path / "file").run(*command.split())
+    done = Site(tmp_path / "file").run("migrate")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"meshnet site: {tmp_path / 'file'}: File exists\n"
 
