@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from meshnet.artifact.gguf import printable
+from meshnet.artifact.gguf import printable_path
 from meshnet.errors import MeshnetError
 from tracker_site.config import environment as variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-PATH_LENGTH_MAX = 4096  # characters; Linux's PATH_MAX
 
 
 class NoSiteError(MeshnetError):
@@ -44,7 +42,7 @@ def require_site(*, needs_database: bool, environment: Mapping[str, str] = os.en
     is_named = bool(variables.text(variables.SITE_DATA, environment=environment))
     source = f"which {variables.SITE_DATA} names" if is_named else f"as {variables.SITE_DATA} is not set"
     message = (
-        f"looked in {printable(str(folder.absolute()), PATH_LENGTH_MAX)}, {source}: set {variables.SITE_DATA} to the "
+        f"looked in {printable_path(folder.absolute())}, {source}: set {variables.SITE_DATA} to the "
         "folder of your site, or make a new one in this folder with `meshnet site migrate`"
     )
     raise NoSiteError("no_site", "There is no site", message)

@@ -93,7 +93,8 @@ def test_a_model_is_imported_once(run: Run, tmp_path: Path, settings: SettingsWr
     first = run.json("import-model", str(gguf), "--name", "fake", "--prompt-price", "0.5")
     assert (first["name"], first["created"], first["n_layers"]) == ("fake", True, 8)
     assert run.json("import-model", str(gguf))["created"] is False
-    assert "[unreadable]" in run.fails(1, "import-model", str(tmp_path / "absent.gguf"))
+    told = run.fails(1, "import-model", str(tmp_path / "absent.gguf"))
+    assert told.endswith(f"{tmp_path}/absent.gguf: No such file or directory [unreadable]\n")
 
 
 def test_a_golden_probe_is_imported_for_its_own_model(run: Run, tmp_path: Path, settings: SettingsWrapper) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from meshnet.artifact.gguf.limits import MAX_LAYERS, MAX_PARTS, refused, require
 from meshnet.artifact.gguf.part import GgufPart, read_part
 from meshnet.artifact.gguf.part_names import part_path, split_number
-from meshnet.artifact.gguf.printable import printable
+from meshnet.artifact.gguf.printable import printable_path
 from meshnet.artifact.gguf.reader import HeaderRoom
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _read_parts(paths: Sequence[Path], *, is_data_here: bool) -> AvailableModel:
         part = read_part(path, room, is_data_here=is_data_here)
         number = split_number(part, "split.no", default=0)
         require(number >= 0, "bad_metadata", f"a part's number is {number}")
-        require(number not in by_number, "bad_metadata", f"{printable(path.name)} is part {number + 1} once more")
+        require(number not in by_number, "bad_metadata", f"{printable_path(path)} is part {number + 1} once more")
         by_number[number] = part
     if 0 not in by_number:
         raise refused("not_first_part", "give the first part's path")

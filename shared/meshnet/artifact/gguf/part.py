@@ -22,7 +22,7 @@ from meshnet.artifact.gguf.limits import (
     refused,
     require,
 )
-from meshnet.artifact.gguf.printable import printable
+from meshnet.artifact.gguf.printable import printable_path
 from meshnet.artifact.gguf.reader import HeaderReader, HeaderRoom
 from meshnet.artifact.gguf.tensor_types import TENSOR_TYPES, TensorType
 
@@ -104,19 +104,19 @@ def read_part(path: Path, room: HeaderRoom, *, is_data_here: bool = True) -> Ggu
             file_bytes = os.fstat(file.fileno()).st_size
             return _read(path, HeaderReader(file, file_bytes, room), file_bytes if is_data_here else MAX_FILE_BYTES)
     except OSError as error:
-        raise refused("unreadable", f"{printable(path.name)}: {error.strerror}") from error
+        raise refused("unreadable", f"{printable_path(path)}: {error.strerror}") from error
 
 
 def _open_regular(path: Path) -> BinaryIO:
     """Open a file of which no read waits: a pipe would, for whoever writes into it."""
-    require(not path.exists() or path.is_file(), "unreadable", f"{printable(path.name)} is no regular file")
+    require(not path.exists() or path.is_file(), "unreadable", f"{printable_path(path)} is no regular file")
     return path.open("rb")
 
 
 def _read(path: Path, reader: HeaderReader, end_bytes: int) -> GgufPart:
     """Read a header whose tensors end before `end_bytes`."""
     is_gguf = reader.file_bytes >= len(MAGIC) and reader.take(len(MAGIC)) == MAGIC
-    require(is_gguf, "not_gguf", f"{printable(path.name)} is no GGUF file")
+    require(is_gguf, "not_gguf", f"{printable_path(path)} is no GGUF file")
     version = reader.u32()
     require(version in SUPPORTED_VERSIONS, "unsupported_version", f"version {version}")
     n_tensors, n_keys = reader.u64(), reader.u64()

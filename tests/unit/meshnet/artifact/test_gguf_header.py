@@ -127,14 +127,14 @@ def test_bad_file(code: str, file: GgufFile, tmp_path: Path) -> None:
     assert len(refused.value.message) < 200
 
 
-def test_names_of_files_are_shown_as_one_line(tmp_path: Path) -> None:
+def test_paths_are_shown_whole_and_as_one_line(tmp_path: Path) -> None:
     path = tmp_path / "\x1b[2J\n\udcff.gguf"
     for text, code in (("no model, but long enough", "not_gguf"), (None, "unreadable")):
         path.unlink() if text is None else path.write_text(text)
         with pytest.raises(ArtifactError) as refused:
             read_header(path)
         assert refused.value.code == code
-        assert refused.value.message.startswith("?[2J??.gguf")
+        assert refused.value.message.startswith(f"{tmp_path}/?[2J??.gguf")
         assert refused.value.message.isprintable()
 
 
@@ -152,10 +152,17 @@ def test_every_cut_of_the_file_is_noticed(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
-    for path in (tmp_path / "absent.gguf", tmp_path):
+    for path, why in ((tmp_path / "absent.gguf", ": No such file or directory"), (tmp_path, " is no regular file")):
         with pytest.raises(ArtifactError) as refused:
             read_header(path)
-        assert refused.value.code == "unreadable"
+        assert (refused.value.code, refused.value.message) == ("unreadable", f"{path}{why}")
+
+
+def test_a_long_path_is_shown_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "/".join(["folder"] * 60) / "absent.gguf"
+    with pytest.raises(ArtifactError) as refused:
+        read_header(path)
+    assert refused.value.message == f"{path}: No such file or directory"
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
