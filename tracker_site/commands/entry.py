@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 EXIT_USAGE: Final = 2
 # Failures of the surroundings, not of the work.
-SURROUNDINGS: Final = frozenset({"port_taken", "relay_failed", "no_site", "not_migrated", "no_relay_url"})
+ADDRESSES: Final = frozenset({"port_taken", "port_forbidden", "address_unavailable"})
+SURROUNDINGS: Final = ADDRESSES | {"relay_failed", "no_site", "not_migrated", "no_relay_url"}
 
 
 def main(arguments: Sequence[str]) -> int:

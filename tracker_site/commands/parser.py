@@ -85,7 +85,7 @@ def _add_processes(commands: argparse._SubParsersAction[argparse.ArgumentParser]
     serve.add_argument("--parent-pid", type=int, default=0, help="end when this parent process ends, however it does")
     relay = _add(commands, "relay", "run a relay alone")
     relay.add_argument("--host", default=DEFAULT_HOST)
-    relay.add_argument("--port", type=port, default=DEFAULT_RELAY_PORT)
+    relay.add_argument("--port", type=port, default=DEFAULT_RELAY_PORT, help="0 chooses a free one")
 
 
 def port(words: str) -> int:

@@ -34,12 +34,12 @@ def serve(chosen: argparse.Namespace) -> int:
     """Run Daphne here, and the relay as a child unless another one serves, until SIGTERM or SIGINT.
 
     Raises:
-        MeshnetError: port_taken, relay_failed, not_migrated or no_relay_url.
+        MeshnetError: a code of `ListenError`, relay_failed, not_migrated or no_relay_url.
     """
     if chosen.parent_pid:
         die_with_parent(chosen.parent_pid)
-    listening = bind(chosen.host, chosen.port)
-    relay_port = None if chosen.no_relay else probe_port(chosen.host, chosen.relay_port)
+    listening = bind(chosen.host, chosen.port, "--port")
+    relay_port = None if chosen.no_relay else probe_port(chosen.host, chosen.relay_port, "--relay-port")
     _decide_relay_url(chosen.host, relay_port)
     set_up_django()
     from django.conf import settings  # noqa: PLC0415 - set up just now
@@ -63,7 +63,12 @@ def serve(chosen: argparse.Namespace) -> int:
 
 
 def relay(chosen: argparse.Namespace) -> int:
-    """Become the relay."""
+    """Become the relay.
+
+    Raises:
+        ListenError: its port cannot be had.
+    """
+    probe_port(chosen.host, chosen.port, "--port")
     set_up_django()
     command = _relay_command(chosen.host, chosen.port)
     os.execv(command[0], command)  # noqa: S606 - our own program

@@ -8,6 +8,7 @@ their end.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from typing import TYPE_CHECKING, Final
@@ -40,15 +41,20 @@ DAPHNE_OPTIONS: Final = {
 }
 
 
-class PortTakenError(MeshnetError):
-    """Another program listens there."""
+class ListenError(MeshnetError):
+    """The address cannot be had: `port_taken`, `port_forbidden` or `address_unavailable`."""
 
 
-def bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int, option: str) -> socket.socket:
     """A listening socket; port 0 chooses one.
 
+    Args:
+        host: an address of this machine, or its name.
+        port: to listen on.
+        option: of the command line, by which the port is given.
+
     Raises:
-        PortTakenError: the address cannot be had.
+        ListenError: the address cannot be had; it says what the option can do about it.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
@@ -58,18 +64,29 @@ def bind(host: str, port: int) -> socket.socket:
         listening.listen(LISTEN_BACKLOG)
     except OSError as error:
         listening.close()
-        message = f"cannot listen on {host}:{port}: {error.strerror}"
-        raise PortTakenError("port_taken", "Port not available", message) from error
+        raise _explain(error, f"cannot listen on {host}:{port}: {error.strerror}", option) from error
     return listening
 
 
-def probe_port(host: str, port: int) -> int:
+def _explain(error: OSError, what: str, option: str) -> ListenError:
+    if error.errno == errno.EADDRINUSE:
+        return ListenError(
+            "port_taken", "Port not available", f"{what}; choose another with {option}, 0 takes a free one"
+        )
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        message = f"{what}; ports below 1024 need rights that this user may lack: choose another with {option}"
+        return ListenError("port_forbidden", "Port not allowed", message)
+    message = f"{what}; name an address of this machine with --host"
+    return ListenError("address_unavailable", "Address not available", message)
+
+
+def probe_port(host: str, port: int, option: str) -> int:
     """Make sure that a port is free now (0 chooses one) and give its number.
 
     Raises:
-        PortTakenError: it is not.
+        ListenError: it is not; see `bind`.
     """
-    with bind(host, port) as probe:
+    with bind(host, port, option) as probe:
         return int(probe.getsockname()[1])
 
 
@@ -105,7 +122,7 @@ def run_site(
     reactor.addSystemEventTrigger("before", "shutdown", stopped)
     server.run()
     if not server.listening_addresses:
-        failures.append(PortTakenError("port_taken", "Port not available", "the site could not listen"))
+        failures.append(ListenError("port_taken", "Port not available", "the site could not listen"))
     return failures[0] if failures else None
 
 

@@ -115,7 +115,7 @@ def main() -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "tracker_site.config.settings"
     from tracker_site.ops.server import bind
 
-    listening = bind("127.0.0.1", 0)
+    listening = bind("127.0.0.1", 0, "--port")
     import django
 
     django.setup()

@@ -161,7 +161,7 @@ def test_a_dead_relay_comes_back_on_its_port(site: Site) -> None:
 
 
 @pytest.mark.parametrize("option", ["--port", "--relay-port"])
-def test_a_taken_port_is_one_line(site: Site, option: str) -> None:
+def test_a_taken_port_is_one_line_that_names_its_option(site: Site, option: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -170,7 +170,25 @@ def test_a_taken_port_is_one_line(site: Site, option: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     ours = [line for line in done.stderr.splitlines() if line.startswith("meshnet site: ")]
     assert len(ours) == 1
-    assert ports[option] in ours[0]
+    where = f"127.0.0.1:{ports[option]}: Address already in use"
+    assert f"{where}; choose another with {option}, 0 takes a free one [port_taken]" in ours[0]
+
+
+def test_a_taken_port_of_a_relay_alone_is_one_line(site: Site) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = site.run("relay", "--port", str(taken.getsockname()[1]))
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("; choose another with --port, 0 takes a free one [port_taken]")
+
+
+def test_an_address_of_another_machine_is_one_line(site: Site) -> None:
+    done = site.run("serve", "--host", "192.0.2.1", "--port", "0", "--relay-port", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("; name an address of this machine with --host [address_unavailable]")
 
 
 @pytest.mark.parametrize("command", ["audit", "serve --port 0 --relay-port 0"])
