@@ -1,7 +1,7 @@
 """The `meshnet` command.
 
-Invariant: it knows no subcommand by name. They are found through the entry-point group `meshnet.commands`, so that the
-site and the node can be installed apart and never import each other.
+Invariants: subcommands are found through the entry-point group `meshnet.commands`, so that the site and the node can be
+installed apart and never import each other. It knows them by name only to say what each is for, which imports none.
 """
 
 from __future__ import annotations
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 COMMAND_GROUP = "meshnet.commands"
 EXIT_USAGE = 2
 EXIT_FAILED = 1
+SUMMARIES = {
+    "doctor": "look at whether a node would run on this machine",
+    "inspect": "say what a GGUF model takes and where it may be cut",
+    "node": "serve layers of a model from this machine",
+    "probe": "make the golden probe by which nodes prove their layers of a model",
+    "site": "run and administer a site",
+}
 
 
 def installed_commands() -> dict[str, EntryPoint]:
@@ -28,8 +35,12 @@ def installed_commands() -> dict[str, EntryPoint]:
 
 
 def _usage(commands: Mapping[str, EntryPoint]) -> str:
-    names = ", ".join(commands) or "none in this installation"
-    return f"usage: meshnet COMMAND [ARGUMENTS] | --version | --help\ncommands: {names}\n"
+    usage = "usage: meshnet COMMAND [ARGUMENTS] | --version | --help\n"
+    if not commands:
+        return f"{usage}commands: none in this installation\n"
+    width = max(map(len, commands))
+    lines = [f"  {name:{width}}  {SUMMARIES.get(name, '')}".rstrip() for name in commands]
+    return "\n".join([f"{usage}commands:", *lines, "`meshnet COMMAND --help` says more of one\n"])
 
 
 def _load(name: str, point: EntryPoint) -> Callable[[Sequence[str]], int]:

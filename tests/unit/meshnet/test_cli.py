@@ -43,7 +43,7 @@ def test_an_error_of_ours_is_one_line_and_a_status(commands, capsys):
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["--nonsense"], [""]])
 def test_a_wrong_command_line_is_told_with_the_usage(arguments, commands, capsys):
     assert cli.run(arguments, commands) == cli.EXIT_USAGE
-    assert "commands: echo, failing, parsing" in capsys.readouterr().err
+    assert "commands:\n  echo\n  failing\n  parsing\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,18 @@ def test_a_missing_extra_names_the_module(capsys):
 def test_installed_commands_are_sorted():
     names = list(cli.installed_commands())
     assert names == sorted(names)
+
+
+def test_the_usage_says_what_each_installed_command_is_for_and_loads_none(monkeypatch, capsys):
+    monkeypatch.setattr(EntryPoint, "load", lambda self: pytest.fail(f"{self.name} was loaded"))
+    commands = cli.installed_commands()
+    assert cli.run(["--help"], commands) == 0
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert [name for name, _ in lines] == list(commands)
+    assert set(cli.SUMMARIES) == set(commands)
+    assert len({words for _, words in lines}) == len(commands)
+
+
+def test_an_installation_without_commands_says_so(capsys):
+    assert cli.run(["--help"], {}) == 0
+    assert "commands: none in this installation\n" in capsys.readouterr().out
