@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meshnet import llama_library
 from meshnet.artifact.gguf import printable
 from meshnet.errors import WorkerError
+from meshnet.llama_library import BUILD_FOLDER, WORKER_PROGRAM, built_folder
 from meshnet.parent_death import bound_command
 from node_app.worker.line_budget import LineBudget
 
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-WORKER_PROGRAM = "meshnet-worker"
-BUILD_PROGRAM = Path("build/native/cpu/bin") / WORKER_PROGRAM
 LINE_LIMIT_BYTES = 64 * 1024
 KILL_TIMEOUT_S = 10.0
 # Under memory pressure the kernel should take the worker, whose death the agent survives, and not the agent.
@@ -80,19 +80,18 @@ def find_worker_program(asked: Path | None) -> Path:
         WorkerError: there is none.
     """
     installed = shutil.which(WORKER_PROGRAM)
-    built = Path(__file__).resolve().parents[2] / BUILD_PROGRAM
+    built = built_folder() / WORKER_PROGRAM
     candidates = [asked] if asked is not None else [built, *([Path(installed)] if installed else [])]
     for candidate in candidates:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate.resolve()
-    where = str(asked) if asked is not None else f"{BUILD_PROGRAM} or {WORKER_PROGRAM} on PATH"
+    where = str(asked) if asked is not None else f"{BUILD_FOLDER / WORKER_PROGRAM} or {WORKER_PROGRAM} on PATH"
     raise WorkerError("worker_missing", "No worker program", f"no program at {where}; `make native` builds it")
 
 
 def name_library(environment: MutableMapping[str, str], worker_program: Path) -> None:
     """Let the bindings use the libllama that lies beside the worker, unless the environment names another one."""
-    if any(worker_program.parent.glob("libllama.*")):
-        environment.setdefault("LLAMA_CPP_LIB_PATH", str(worker_program.parent))
+    llama_library.name_library(environment, [worker_program.parent])
 
 
 def worker_environment(environment: dict[str, str]) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 Invariants: only the vocabulary is loaded, never weights; every id is checked before it reaches the library, whose
 asserts abort the process; the model is freed once, when the last user is gone. `llama_cpp` is imported when the first
-vocabulary opens, as that loads a shared library (from `LLAMA_CPP_LIB_PATH`, which the process's owner sets). The
+vocabulary opens, as that loads a shared library (see `meshnet.llama_library`; the process's owner decides). The
 library's vocabulary functions only read, so that they may be called from several threads at once.
 """
 
@@ -14,6 +14,7 @@ import weakref
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from meshnet.llama_library import BUILD_FOLDER, LIBRARY_FOLDER
 from meshnet.vocab.chat_template import ChatTemplate
 from meshnet.vocab.errors import VocabularyError
 from meshnet.vocab.vocabulary import Traits, Vocabulary
@@ -138,8 +139,15 @@ def _library() -> ModuleType:
     """The bindings, with the library's chatter off: it would print parts of templates."""
     try:
         import llama_cpp.llama_cpp as library  # noqa: PLC0415 - loads a shared library
+    except ModuleNotFoundError:
+        message = "The llama.cpp bindings are not installed: install the extra [llama]."
+        raise VocabularyError("llama_missing", "llama.cpp missing", message) from None
     except (ImportError, OSError, RuntimeError):
-        message = "The llama.cpp bindings are not usable: install the extra [llama] and set LLAMA_CPP_LIB_PATH."
+        # Clients of the API read it too: no folder of this machine, but the build's place in every checkout.
+        message = (
+            f"No libllama can be loaded: `make native` builds it into {BUILD_FOLDER} of Meshnet's folder, where it is "
+            f"found; {LIBRARY_FOLDER}, if set, must name the folder that holds it."
+        )
         raise VocabularyError("llama_missing", "llama.cpp missing", message) from None
     library.llama_log_set(_silent_log(library), None)
     library.llama_backend_init()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from meshnet.openai.specification import ChatMessage, Role
-from meshnet.vocab import RenderContext, Vocabulary, VocabularyError, open_vocabulary
+from meshnet.vocab import RenderContext, Vocabulary, VocabularyError, llama_vocabulary, open_vocabulary
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = Path(os.environ.get("MESHNET_TEST_MODEL", ROOT / "build/models/SmolLM2-135M-Instruct.Q4_1.gguf"))
@@ -46,6 +47,13 @@ def decode(vocabulary: Vocabulary, token_ids: list[int]) -> str:
 
 def user(content: str) -> list[ChatMessage]:
     return [ChatMessage(Role.SYSTEM, "s"), ChatMessage(Role.USER, content)]
+
+
+def test_bindings_that_are_not_installed_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    with pytest.raises(VocabularyError, match=r"install the extra \[llama\]") as refused:
+        llama_vocabulary._library.__wrapped__()
+    assert refused.value.code == "llama_missing"
 
 
 def test_facts(vocabulary: Vocabulary) -> None:
