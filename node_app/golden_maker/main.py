@@ -13,7 +13,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from meshnet.artifact.gguf import artifact_digest, read_header
 from meshnet.artifact.model.cuts import legal_cuts
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from node_app.golden_maker.walk import MadeGolden
     from node_app.settings import LayerSpan
 
-EXIT_INTERRUPTED: Final = 130
-
 
 @dataclass(frozen=True, slots=True)
 class _Done:
@@ -57,12 +55,9 @@ def main(arguments: Sequence[str]) -> int:
     """
     options = parse_options(arguments)
     started_s = time.monotonic()
-    try:
-        made = asyncio.run(_make(options, _plan(options)))
-        data = write_golden(made.golden)
-        write_output(options.output, data)
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
+    made = asyncio.run(_make(options, _plan(options)))
+    data = write_golden(made.golden)
+    write_output(options.output, data)
     done = _Done(made, len(data), time.monotonic() - started_s)
     sys.stdout.write((_as_json(done) if options.as_json else _as_text(options, done)) + "\n")
     return 0

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 COMMAND_GROUP = "meshnet.commands"
 EXIT_USAGE = 2
 EXIT_FAILED = 1
+# As a shell says that a program was ended by Ctrl-C.
+EXIT_INTERRUPTED = 130
 SUMMARIES = {
     "doctor": "look at whether a node would run on this machine",
     "inspect": "say what a GGUF model takes and where it may be cut",
@@ -54,7 +56,7 @@ def _load(name: str, point: EntryPoint) -> Callable[[Sequence[str]], int]:
 def run(arguments: Sequence[str], commands: Mapping[str, EntryPoint]) -> int:
     """Run one command line (without the program's name) and return its exit status.
 
-    Status 2 means a wrong command line, 1 a failure that was told on stderr in one line.
+    Status 2 means a wrong command line, 1 a failure that was told on stderr in one line, 130 an interrupt.
     """
     if arguments and arguments[0] in {"--help", "-h"}:
         sys.stdout.write(_usage(commands))
@@ -68,7 +70,14 @@ def run(arguments: Sequence[str], commands: Mapping[str, EntryPoint]) -> int:
         return EXIT_USAGE
     name, *rest = arguments
     try:
-        return _load(name, commands[name])(rest)
+        return _run_command(name, commands[name], rest)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _run_command(name: str, point: EntryPoint, arguments: Sequence[str]) -> int:
+    try:
+        return _load(name, point)(arguments)
     except MeshnetError as error:
         sys.stderr.write(f"meshnet: {error.title}: {error.message} [{error.code}]\n")
         return EXIT_FAILED

@@ -18,6 +18,10 @@ def failing(arguments):
     raise RouteError("no_route", "No route", "Nobody serves this model.")
 
 
+def interrupted(arguments):
+    raise KeyboardInterrupt
+
+
 def parsing(arguments):
     argparse.ArgumentParser(prog="meshnet parsing").parse_args(arguments)
     return 7
@@ -25,7 +29,7 @@ def parsing(arguments):
 
 @pytest.fixture
 def commands(monkeypatch):
-    targets = {"echo": echo, "failing": failing, "parsing": parsing}
+    targets = {"echo": echo, "failing": failing, "interrupted": interrupted, "parsing": parsing}
     monkeypatch.setattr(EntryPoint, "load", lambda self: targets[self.name])
     return {name: EntryPoint(name, "tests:unused", GROUP) for name in targets}
 
@@ -40,10 +44,15 @@ def test_an_error_of_ours_is_one_line_and_a_status(commands, capsys):
     assert capsys.readouterr().err == "meshnet: No route: Nobody serves this model. [no_route]\n"
 
 
+def test_an_interrupt_is_a_status_and_no_traceback(commands, capsys):
+    assert cli.run(["interrupted"], commands) == 130
+    assert capsys.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["--nonsense"], [""]])
 def test_a_wrong_command_line_is_told_with_the_usage(arguments, commands, capsys):
     assert cli.run(arguments, commands) == cli.EXIT_USAGE
-    assert "commands:\n  echo\n  failing\n  parsing\n" in capsys.readouterr().err
+    assert "commands:\n  echo\n  failing\n  interrupted\n  parsing\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
