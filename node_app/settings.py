@@ -239,6 +239,12 @@ class OptionValues:
         return None if value is None else Path(value).expanduser()
 
 
+def token_missing(site_url: str) -> str:
+    """Return what says that a node needs a token to enrol at a site, and where one comes from."""
+    sources = f"make one at {site_url}/account/, or ask who runs the site for one (`meshnet site create-node-token`)"
+    return f"--token is missing (or {ENVIRONMENT_PREFIX}TOKEN in the environment); {sources}"
+
+
 def number_parser(lowest: int, highest: int) -> Callable[[str], int]:
     """Return `parse_number` with its bounds."""
     return lambda text: parse_number(text, lowest, highest)

@@ -29,6 +29,7 @@ from node_app.events import (
 )
 from node_app.link import ControlLink, LinkRefusedError, control_url
 from node_app.reporting import NodeLine, build_report
+from node_app.settings import token_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -87,7 +88,8 @@ class SiteSide:
         """Enrol once; ends with an event in any case."""
         settings, state = self._context.settings, self._context.state()
         if settings.token is None:
-            self._emit(FatalFailure("this installation is not enrolled at the site: --token is missing"))
+            problem = token_missing(settings.site_url)
+            self._emit(FatalFailure(f"this installation is not enrolled at the site: {problem}"))
             return
         await asyncio.sleep(state.enrol_delay_s)
         request = EnrolmentRequest(settings.site_url, settings.token, self._context.key.public_key, settings.name)

@@ -38,7 +38,7 @@ def bind_loopback(port: int) -> socket.socket:
         return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        raise SettingsError(f"--api-port {port}: {reason}") from error
+        raise SettingsError(f"--api-port {port}: {reason}; choose another, or leave it out for a free one") from error
 
 
 class LocalServer:

@@ -141,4 +141,4 @@ def judge_enrolment(facts: EnrolmentFacts) -> Finding:
         return failed("enrolment", "enrolled, but the install key is gone", advice)
     if facts.node_id:
         return ok("enrolment", f"enrolled as {facts.node_id}")
-    return ok("enrolment", "not enrolled at this site yet: the first start needs --token")
+    return ok("enrolment", "not enrolled at this site yet: the first start needs --token or MESHNET_TOKEN")

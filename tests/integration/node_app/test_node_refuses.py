@@ -95,7 +95,7 @@ async def test_a_missing_token_is_said(tmp_path: Path, fake_model: Path, simulat
     given = ["--site", NOWHERE, "--gguf", str(fake_model), "--worker", str(simulated_worker)]
     async with a_node(tmp_path / "state", *given) as node:
         assert await node.wait() == 1
-    assert "--token is missing" in last_words(node.log)
+    assert "--token is missing (or MESHNET_TOKEN in the environment); make one at" in last_words(node.log)
 
 
 async def test_a_site_of_another_version_is_said(

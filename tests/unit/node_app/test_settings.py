@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from node_app.settings import Carrier, LayerSpan, SettingsError, parse_settings
+from node_app.settings import Carrier, LayerSpan, SettingsError, parse_settings, token_missing
 from node_app.state_directory import choose_state_dir
 
 REQUIRED = ["--site", "http://127.0.0.1:8000/", "--gguf", "model.gguf"]
@@ -123,3 +123,9 @@ def test_the_state_directory_is_asked_for_or_named_by_the_environment_or_the_usu
     assert choose_state_dir(None, {}).parts[-2:] == ("meshnet", "node")
     assert choose_state_dir("~/state", {}) == Path.home() / "state"
     assert parse_settings(REQUIRED, environment).state_dir == Path("/from/environment")
+
+
+def test_a_missing_token_is_told_with_both_ways_to_give_it_and_where_it_comes_from() -> None:
+    told = token_missing("https://site.example")
+    for part in ("--token", "MESHNET_TOKEN", "https://site.example/account/", "meshnet site create-node-token"):
+        assert part in told

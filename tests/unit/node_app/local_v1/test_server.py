@@ -199,7 +199,7 @@ async def test_the_end_of_the_server_ends_its_connections() -> None:
 async def test_a_port_that_is_taken_is_said() -> None:
     with bind_loopback(0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(SettingsError, match=f"--api-port {port}: "):
+        with pytest.raises(SettingsError, match=f"--api-port {port}: .*; choose another, or leave it out"):
             bind_loopback(port)
 
 

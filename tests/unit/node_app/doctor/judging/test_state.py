@@ -93,7 +93,7 @@ def test_no_node_is_fine_and_one_that_died_is_not() -> None:
     ("facts", "verdict", "part"),
     [
         (EnrolmentFacts(has_key=True, node_id="n-1"), Verdict.OK, "enrolled as n-1"),
-        (EnrolmentFacts(has_key=True, node_id=""), Verdict.OK, "--token"),
+        (EnrolmentFacts(has_key=True, node_id=""), Verdict.OK, "--token or MESHNET_TOKEN"),
         (EnrolmentFacts(has_key=False, node_id=""), Verdict.OK, "--token"),
         (EnrolmentFacts(has_key=False, node_id="n-1"), Verdict.FAILED, "key is gone"),
         (EnrolmentFacts(has_key=True, node_id="", problem="install.key holds no key"), Verdict.FAILED, "install.key"),
