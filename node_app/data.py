@@ -37,6 +37,7 @@ from node_app.held_bindings import HeldBinding, HeldBindings
 from node_app.packet_queue import Offer, PacketQueue
 from node_app.racing import race
 from node_app.refusal import RELAY_LOST
+from node_app.unreachable import why_unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -181,10 +182,8 @@ class DataLink:
                 return "closed"
         except ProtocolError as error:
             return error.message
-        except TimeoutError:
-            return "the relay did not answer in time"
         except (OSError, WebSocketException) as error:
-            return f"the relay cannot be reached ({error})"
+            return f"the relay cannot be reached: {why_unreachable(error)}"
         finally:
             member.connection_lost()
             self._member = self._socket = None

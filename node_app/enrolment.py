@@ -13,6 +13,7 @@ import requests
 
 from meshnet.artifact.gguf import printable
 from meshnet.errors import MeshnetError, TransferError
+from node_app.unreachable import why_unreachable
 
 ENROL_PATH = "/api/nodes/enrol"
 CONNECT_TIMEOUT_S = 5.0
@@ -57,7 +58,7 @@ def enrol(request: EnrolmentRequest) -> str:
             data = next(response.iter_content(ANSWER_LIMIT_BYTES), b"")
             status = response.status_code
     except (requests.RequestException, OSError, ValueError) as error:  # the last: a wrong Location
-        message = f"{request.site_url} cannot be reached ({type(error).__name__})"
+        message = f"{request.site_url} cannot be reached: {why_unreachable(error)}"
         raise TransferError("site_unreachable", "Site not reachable", message) from error
     return read_answer(status, data)
 

@@ -17,6 +17,7 @@ from urllib3.exceptions import HTTPError
 
 from meshnet.errors import ArtifactError, TransferError
 from meshnet.golden.probe import GOLDEN_BYTES_MAX, parse_golden
+from node_app.unreachable import why_unreachable
 
 if TYPE_CHECKING:
     from meshnet.golden.probe import GoldenProbe
@@ -92,7 +93,7 @@ class GoldenSource:
                     raise _later(f"the site answered with status {response.status_code}")
                 return _read_bounded(response, deadline)
         except (requests.RequestException, HTTPError, OSError, ValueError) as error:  # the last: a wrong Location
-            raise _later(f"{self._site_url} cannot be reached ({type(error).__name__})") from error
+            raise _later(f"{self._site_url} cannot be reached: {why_unreachable(error)}") from error
 
 
 def read_golden(data: bytes, artifact_digest: bytes) -> GoldenProbe:

@@ -32,6 +32,7 @@ from node_app.control import (
     Welcomed,
 )
 from node_app.racing import race
+from node_app.unreachable import why_unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -150,9 +151,7 @@ class ControlLink:
         except ConnectionClosed as error:
             return f"closed by the site ({error})"
         except (OSError, WebSocketException) as error:
-            return f"the site cannot be reached ({error})"
-        except TimeoutError:
-            return "the site did not answer in time"
+            return f"the site cannot be reached: {why_unreachable(error)}"
         except ProtocolError as error:
             return error.message
         finally:

@@ -8,6 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
 from node_app.doctor.judging.site import ControlFacts, HealthFacts
+from node_app.unreachable import why_unreachable
 
 if TYPE_CHECKING:
     import requests
@@ -29,12 +30,8 @@ def read_health(site_url: str) -> HealthFacts:
         ) as answer:
             data = next(answer.iter_content(ANSWER_LIMIT_BYTES), b"")
             return _read_answer(answer, data, (time.monotonic() - started_s) * 1000)
-    except requests.exceptions.SSLError:
-        return HealthFacts(problem=f"{site_url}: its certificate is not accepted here")
-    except requests.Timeout:
-        return HealthFacts(problem=f"{site_url} does not answer in time")
     except (requests.RequestException, OSError, ValueError) as error:  # the last: a wrong Location
-        return HealthFacts(problem=f"{site_url} cannot be reached ({type(error).__name__})")
+        return HealthFacts(problem=f"{site_url} cannot be reached: {why_unreachable(error)}")
 
 
 def _read_answer(answer: requests.Response, data: bytes, round_trip_ms: float) -> HealthFacts:
@@ -79,10 +76,8 @@ def read_control(site_url: str) -> ControlFacts:
         ) as connection:
             data = connection.recv(timeout=READ_TIMEOUT_S)
         message = control_pb2.SiteMessage.FromString(data if isinstance(data, bytes) else b"")
-    except TimeoutError:
-        return ControlFacts(problem=f"{url} does not answer in time")
     except (OSError, WebSocketException) as error:
-        return ControlFacts(problem=f"{url} cannot be opened ({type(error).__name__})")
+        return ControlFacts(problem=f"{url} cannot be opened: {why_unreachable(error)}")
     except DecodeError:
         return ControlFacts(problem=f"{url} does not speak as a site does")
     if message.WhichOneof("body") != "challenge":

@@ -11,6 +11,7 @@ from node_app.agent_status import StatusError, parse_status
 from node_app.doctor.judging.state import AgentFacts, DirectoryFacts, EnrolmentFacts
 from node_app.doctor.reading.computer import nearest_existing
 from node_app.local_address import read_address
+from node_app.unreachable import why_unreachable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +60,7 @@ def _ask(address: AgentAddress) -> AgentFacts:
     except requests.ConnectionError:
         return AgentFacts(address.pid, problem=f"process {address.pid} left its address here and is gone")
     except (requests.RequestException, OSError) as error:
-        return AgentFacts(address.pid, problem=f"process {address.pid} does not answer ({type(error).__name__})")
+        return AgentFacts(address.pid, problem=f"process {address.pid} cannot be asked: {why_unreachable(error)}")
     except StatusError:
         return AgentFacts(address.pid, problem=f"process {address.pid} answers with status {code} and no node's words")
 

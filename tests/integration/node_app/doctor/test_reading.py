@@ -174,7 +174,7 @@ def test_a_silent_node_and_a_wrong_token(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(state, "STATUS_TIMEOUT_S", 0.2)
     with FakeAgent(tmp_path) as agent:
         agent.misbehaviour = fake_agent.answer_never(agent.over)
-        assert "does not answer (ReadTimeout)" in state.read_agent(tmp_path).problem
+        assert "cannot be asked: it does not answer in time" in state.read_agent(tmp_path).problem
         agent.write_address(token="another-token-0123456789")
         assert "status 401" in state.read_agent(tmp_path).problem
     (tmp_path / ADDRESS_FILE).write_text("{}")
@@ -277,11 +277,16 @@ def test_a_date_that_is_none_is_none() -> None:
 
 
 def test_a_site_that_is_not_there_or_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "cannot be reached" in site.read_health(f"http://127.0.0.1:{free_port()}").problem
-    assert "cannot be reached" in site.read_health("http://no.such.host.invalid").problem
+    assert "cannot be reached: nothing listens there" in site.read_health(f"http://127.0.0.1:{free_port()}").problem
+    assert "cannot be reached: its name" in site.read_health("http://no.such.host.invalid").problem
     monkeypatch.setattr(site, "READ_TIMEOUT_S", 0.2)
     with a_web_server(200, {}, b"", wait_s=5.0) as url:
-        assert "in time" in site.read_health(url).problem
+        assert "cannot be reached: it does not answer in time" in site.read_health(url).problem
+
+
+def test_a_site_without_tls_that_is_asked_for_it_is_said() -> None:
+    with a_web_server(200, {}, b"") as url:
+        assert "does not speak TLS: is it http://?" in site.read_health(url.replace("http:", "https:")).problem
 
 
 async def test_the_control_connection_of_the_real_machine() -> None:
