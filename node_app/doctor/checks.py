@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 QUICK_S: Final = 5.0
 PROGRAM_S: Final = 20.0
 NETWORK_S: Final = 20.0
+# Where it does not open, the site itself is asked as well.
+CONTROL_S: Final = 2 * NETWORK_S
 PACKAGES_S: Final = 30.0
 # Headers of a large split model on a slow disk.
 MODEL_S: Final = 60.0
@@ -63,7 +65,7 @@ def _site_checks(options: DoctorOptions) -> Iterator[Check]:
     url, state_dir = options.site_url, options.state_dir
     if url is not None:
         yield Check("site", NETWORK_S, lambda: site.judge_health(site_reading.read_health(url)))
-        yield Check("control", NETWORK_S, lambda: [site.judge_control(site_reading.read_control(url))])
+        yield Check("control", CONTROL_S, lambda: _check_control(url))
         yield Check("enrolment", QUICK_S, lambda: [state.judge_enrolment(state_reading.read_enrolment(state_dir, url))])
 
 
@@ -117,18 +119,25 @@ def _check_disk(state_dir: Path) -> Finding:
 
 def _check_model(path: Path, options: DoctorOptions) -> Iterator[Finding]:
     from node_app.artifacts.model_file import open_model  # noqa: PLC0415 - see the module's invariant
-    from node_app.doctor.judging.model import judge_memory, judge_model  # noqa: PLC0415 - as above
+    from node_app.doctor.judging.model import judge_memory, judge_model, judge_refusal  # noqa: PLC0415 - as above
     from node_app.hardware.detect import detect_hardware  # noqa: PLC0415 - as above
     from node_app.worker.limits import Wishes  # noqa: PLC0415 - as above
 
     try:
         model = open_model(path, options.layers)
     except MeshnetError as error:
-        yield failed("model", error.message, "fetch the file again, or ask for another with --gguf and --layers")
+        yield judge_refusal(error, is_file=path.is_file())
         return
     yield judge_model(model)
     wishes = Wishes(None, options.context_length, options.max_sessions)
     yield judge_memory(model, wishes, detect_hardware().figures())
+
+
+def _check_control(site_url: str) -> Iterator[Finding]:
+    facts = site_reading.read_control(site_url)
+    if facts.problem and site_reading.read_health(site_url).problem:
+        return  # told by the site's check
+    yield site.judge_control(facts)
 
 
 def _check_peers(site_url: str, options: DoctorOptions) -> Finding:

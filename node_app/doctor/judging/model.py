@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from meshnet.errors import WorkerError
+from meshnet.errors import ArtifactError, WorkerError
 from node_app.doctor.findings import GIB, MIB, Finding, failed, ok, warning
 from node_app.worker.limits import ShardNeed, Wishes, plan_limits
 
 if TYPE_CHECKING:
+    from meshnet.errors import MeshnetError
     from node_app.artifacts.model_file import ModelFile
     from node_app.hardware.base import MachineFigures
 
@@ -45,6 +46,15 @@ def judge_model(model: ModelFile) -> Finding:
     parts = f" in {len(model.paths)} parts" if len(model.paths) > 1 else ""
     weights = f"{model.weights_bytes / MIB:.0f} MiB of weights"
     return ok("model", f"{name}{parts}: {architecture}, layers {model.layers} of {model.n_layers}, {weights}, complete")
+
+
+def judge_refusal(error: MeshnetError, *, is_file: bool) -> Finding:
+    """Judge a model that cannot be opened: `ArtifactError` where the file is at fault, else the layers asked for."""
+    if not is_file:
+        return failed("model", error.message, "no file is there: name the model's file with --gguf")
+    if isinstance(error, ArtifactError):
+        return failed("model", error.message, "fetch the file again, or name another with --gguf")
+    return failed("model", error.message, "ask for others with --layers")
 
 
 def judge_memory(model: ModelFile, wishes: Wishes, figures: MachineFigures) -> Finding:

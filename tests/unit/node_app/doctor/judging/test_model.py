@@ -9,11 +9,18 @@ from pathlib import Path
 import pytest
 
 from meshnet.artifact.model.caches import LayerCache, Rows
+from meshnet.errors import ArtifactError, MeshnetError
 from node_app.artifacts.model_file import open_model
 from node_app.doctor.findings import Verdict
-from node_app.doctor.judging.model import SERVED_ARCHITECTURES, judge_hardware, judge_memory, judge_model
+from node_app.doctor.judging.model import (
+    SERVED_ARCHITECTURES,
+    judge_hardware,
+    judge_memory,
+    judge_model,
+    judge_refusal,
+)
 from node_app.hardware.base import MachineFigures
-from node_app.settings import LayerSpan
+from node_app.settings import LayerSpan, SettingsError
 from node_app.worker.limits import Wishes
 from tests.simulators.fake_model import write_fake_model
 
@@ -37,6 +44,21 @@ def test_a_model_is_described(fake_model: Path) -> None:
     assert finding.verdict is Verdict.OK
     assert finding.summary.startswith("fake.gguf: fake, layers 1:3 of 4, ")
     assert finding.summary.endswith("complete")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_file", "advice"),
+    [
+        (ArtifactError("unreadable", "t", "m.gguf: no such file"), False, "no file is there"),
+        (ArtifactError("truncated", "t", "m.gguf is cut off"), True, "fetch the file again"),
+        (SettingsError("--layers 0:9: the model has 4 layers"), True, "--layers"),
+    ],
+)
+def test_a_model_that_cannot_be_opened(error: MeshnetError, is_file: bool, advice: str) -> None:
+    finding = judge_refusal(error, is_file=is_file)
+    assert (finding.verdict, finding.summary) == (Verdict.FAILED, error.message)
+    assert advice in finding.advice
+    assert ("fetch" in finding.advice) == (advice == "fetch the file again")
 
 
 def test_an_architecture_that_is_not_served_fails(fake_model: Path) -> None:
