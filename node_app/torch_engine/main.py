@@ -1,32 +1,28 @@
 """`meshnet-torch-worker`: a worker for `meshnet node --worker` that computes with PyTorch.
 
-Command line and ready line: `node_app.stage_worker.serving`.
+Command line and ready line: `node_app.stage_worker.serving`. Exit status 1, with one line on stderr, where what the
+extra [torch] brings is not installed.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import logging
-from concurrent.futures import ThreadPoolExecutor
+import sys
+from typing import Final
 
-from node_app.stage_worker.service import WorkerService
-from node_app.stage_worker.serving import add_report_arguments, add_worker_arguments, serve_until_told, serving
-from node_app.stage_worker.state import WorkerState
-from node_app.stage_worker.stepping import run_steps
-from node_app.torch_engine.program import TorchProgram, devices_json, version_json
-from node_app.torch_engine.steps import run_step
+from node_app.installing import installing
+
+EXIT_FAILED: Final = 1
 
 
-def main() -> None:
-    """Serve until told to end."""
-    parser = argparse.ArgumentParser(prog="meshnet-torch-worker", description="a worker that computes with PyTorch")
-    add_worker_arguments(parser)
-    add_report_arguments(parser, version_json, devices_json)
-    arguments = parser.parse_args()
-    logging.basicConfig(level=logging.WARNING, format="meshnet-worker: %(message)s")
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine") as thread:
-        state = WorkerState()
-        service = WorkerService(state, TorchProgram(thread))
-        worker = serving(arguments.socket, service, run_steps(state, run_step, thread))
-        asyncio.run(serve_until_told(arguments, worker))
+def main() -> int:
+    """Serve until told to end; return the exit status."""
+    try:
+        from node_app.torch_engine.serving import serve  # noqa: PLC0415 - needs the extra, which is told in words
+    except ModuleNotFoundError as error:
+        advice = f"{installing('torch')}, or .venv/bin/python packaging/torch_extra.py"
+        words = f"the extra [torch] is not installed: there is no {error.name}; {advice}"
+        # The agent takes what begins like this for the worker's own words, and says it where the worker does not start.
+        sys.stderr.write(f"meshnet-worker: {words} [missing_extra]\n")
+        return EXIT_FAILED
+    serve()
+    return 0

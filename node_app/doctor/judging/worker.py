@@ -19,6 +19,9 @@ FIELD_SHOWN: Final = 48
 SIGILL: Final = 4
 DEVICES_SHOWN: Final = 8
 _BUILD: Final = "build it on this machine: make native"
+# Around the one line with which a worker says what is not installed and, after a semicolon, what helps.
+_OWN_WORDS: Final = "meshnet-worker: "
+_MISSING_EXTRA: Final = " [missing_extra]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,9 @@ def _judge_run(check: str, run: ProgramRun) -> Finding | None:
         return failed(check, "the worker does not answer", _BUILD)
     if run.exit_status == -SIGILL:
         return failed(check, "the worker was built for another processor (illegal instruction)", _BUILD)
+    if run.exit_status and run.error.endswith(_MISSING_EXTRA):
+        what, _, advice = run.error.removeprefix(_OWN_WORDS).removesuffix(_MISSING_EXTRA).partition("; ")
+        return failed(check, f"the worker cannot run: {what}", advice or "install it")
     if run.exit_status:
         return failed(check, f"the worker ended with status {run.exit_status}: {run.error}", _BUILD)
     return None

@@ -21,7 +21,7 @@ CONTEXT_LENGTH = 256
 def torch_worker(folder: Path) -> Path:
     """A program that runs the checkout's torch worker with this interpreter."""
     program = folder / "torch-worker"
-    code = "from node_app.torch_engine.main import main; main()"
+    code = "from node_app.torch_engine.main import main; raise SystemExit(main())"
     path = os.pathsep.join([str(ROOT), str(ROOT / "shared")])
     command = shlex.join([sys.executable, "-c", code])
     program.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(path)} exec {command} "$@"\n')

@@ -79,6 +79,14 @@ def test_a_program_that_is_no_worker_here(run: ProgramRun, part: str) -> None:
         assert findings[0].advice
 
 
+def test_a_worker_that_lacks_its_extra_is_told_with_its_own_advice() -> None:
+    words = "the extra [torch] is not installed: there is no torch"
+    run = ProgramRun(1, error=f"meshnet-worker: {words}; in Meshnet's folder: pip [missing_extra]")
+    for finding in (*judge_version(run), judge_devices(run)):
+        assert finding.verdict is Verdict.FAILED
+        assert (finding.summary, finding.advice) == (f"the worker cannot run: {words}", "in Meshnet's folder: pip")
+
+
 def test_devices_are_listed_with_their_memory() -> None:
     finding = judge_devices(ProgramRun(0, json.dumps({"devices": [CPU, {"name": "Vulkan0"}]}).encode()))
     assert finding.verdict is Verdict.OK
