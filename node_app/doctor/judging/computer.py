@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -32,9 +33,26 @@ NODE_MODULES: Final = (
     "requests",
     "websockets",
 )
+# Packages of Debian and Ubuntu with what Qt needs of the system; a test compares them with packaging/qt_libraries.py.
+QT_PACKAGES: Final = (
+    "libdbus-1-3",
+    "libegl1",
+    "libfontconfig1",
+    "libfreetype6",
+    "libgl1",
+    "libglib2.0-0",
+    "libgssapi-krb5-2",
+    "libx11-6",
+    "libxkbcommon0",
+    "libzstd1",
+    "zlib1g",
+)
+_QT_MODULE: Final = "PySide6.QtWidgets"
+# How glibc says that what a library needs is not there; the libraries named here come with their module, or are built.
+_NO_LIBRARY: Final = re.compile(r"(lib(?!Qt|pyside|shiboken|llama|ggml|mtmd)[\w.+-]+): cannot open shared object file")
 # Of the others: what is not to be had without them, and what helps where it is wanted.
 OPTIONAL_MODULES: Final = {
-    "PySide6.QtWidgets": ("meshnet-tray does not run", f"where wanted, {installing('tray')}"),
+    _QT_MODULE: ("meshnet-tray does not run", f"where wanted, {installing('tray')}"),
     "llama_cpp": (
         "this node cannot answer prompts by itself",
         f"where wanted, {installing('llama')}; LLAMA_CPP_LIB_PATH names the folder of libllama",
@@ -59,12 +77,25 @@ def judge_modules(problems: Mapping[str, str]) -> Iterator[Finding]:
     lacking = [name for name in NODE_MODULES if name in problems]
     if lacking:
         first = f"{lacking[0]}: {problems[lacking[0]]}"
-        yield failed("packages", f"{', '.join(lacking)} cannot be imported ({first})", installing("node"))
+        advice = _system_library_advice(lacking[0], problems[lacking[0]]) or installing("node")
+        yield failed("packages", f"{', '.join(lacking)} cannot be imported ({first})", advice)
     else:
         yield ok("packages", f"all {len(NODE_MODULES)} of a node can be imported")
     for name, (consequence, advice) in OPTIONAL_MODULES.items():
         if name in problems:
-            yield warning("packages", f"{consequence}: {problems[name]}", advice)
+            helps = _system_library_advice(name, problems[name]) or advice
+            yield warning("packages", f"{consequence}: {problems[name]}", helps)
+
+
+def _system_library_advice(module: str, problem: str) -> str:
+    """Return what helps where the module is there and a library of the system is not; empty where it is not so."""
+    found = _NO_LIBRARY.match(problem)
+    if found is None:
+        return ""
+    if module == _QT_MODULE:
+        install = f"apt-get install {' '.join(QT_PACKAGES)}"
+        return f"where wanted, install the system's libraries that Qt needs; on Debian and Ubuntu: {install}"
+    return f"install the system's package that brings {found[1]}"
 
 
 def judge_descriptors(soft: int | None) -> Finding:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from node_app.doctor.findings import GIB, Verdict
+import qt_libraries
+from node_app.doctor.findings import GIB, Verdict, one_line
 from node_app.doctor.judging.computer import (
     NODE_MODULES,
     OPTIONAL_MODULES,
+    QT_PACKAGES,
     ListenFacts,
     judge_clock,
     judge_descriptors,
@@ -44,10 +46,33 @@ def test_a_missing_package_of_the_node_fails(name: str) -> None:
 
 @pytest.mark.parametrize("name", OPTIONAL_MODULES)
 def test_a_missing_package_of_another_extra_only_warns(name: str) -> None:
-    good, finding = judge_modules({name: "libEGL.so.1: cannot open"})
+    good, finding = judge_modules({name: f"No module named '{name}'"})
     assert (good.verdict, finding.verdict) == (Verdict.OK, Verdict.WARNING)
-    assert "libEGL.so.1" in finding.summary
+    assert name in finding.summary
     assert "pip install -e '.[" in finding.advice
+
+
+NO_FILE = "cannot open shared object file: No such file or directory"
+
+
+def test_what_qt_lacks_of_the_system_is_installed_with_the_systems_packages() -> None:
+    _, finding = judge_modules({"PySide6.QtWidgets": f"libGL.so.1: {NO_FILE}"})
+    assert "libGL.so.1" in finding.summary
+    assert f"apt-get install {' '.join(QT_PACKAGES)}" in finding.advice
+    assert "pip" not in finding.advice
+    assert set(QT_PACKAGES) == set(qt_libraries.LIBRARIES.values())
+    assert one_line(finding.advice) == finding.advice  # whole
+
+
+def test_a_package_that_lacks_a_library_of_the_system_is_not_installed_again() -> None:
+    (finding,) = judge_modules({"grpc": f"libstdc++.so.6: {NO_FILE}"})
+    assert finding.advice == "install the system's package that brings libstdc++.so.6"
+
+
+@pytest.mark.parametrize("problem", [f"libllama.so: {NO_FILE}", f"libQt6Core.so.6: {NO_FILE}", "No module"])
+def test_libraries_that_no_system_brings_are_not_asked_of_it(problem: str) -> None:
+    _, finding = judge_modules({"llama_cpp": problem})
+    assert "pip install -e '.[llama]'" in finding.advice
 
 
 @pytest.mark.parametrize(
