@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from meshnet.artifact.gguf import printable_path
 from meshnet.errors import ArtifactError
 from meshnet.golden.probe import GOLDEN_BYTES_MAX, excerpt_names, parse_golden, require_complete
 from meshnet.golden.tensor_file import LENGTH_BYTES, Matrix, header_bytes, parse_header, write_tensors
@@ -34,7 +35,7 @@ def import_golden(model: Model, path: Path) -> GoldenProbe:
     golden = parse_golden(data)
     if golden.artifact_digest != model.digest:
         message = (
-            f"{path} was made of the artifact {golden.artifact_digest.hex()[:16]}, and {model.name} is "
+            f"{printable_path(path)} was made of the artifact {golden.artifact_digest.hex()[:16]}, and {model.name} is "
             f"{model.artifact_digest[:16]}"
         )
         raise CatalogError("golden_of_another", "Golden probe of another model", message)
@@ -86,7 +87,7 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(GOLDEN_BYTES_MAX + 1)
     except OSError as error:
-        raise ArtifactError("unreadable", "File cannot be read", f"{path}: {error.strerror}") from error
+        raise ArtifactError("unreadable", "File cannot be read", f"{printable_path(path)}: {error.strerror}") from error
     return data
 
 

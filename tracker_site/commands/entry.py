@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError
 
+from meshnet.artifact.gguf.printable import PATH_LENGTH_MAX, printable
 from meshnet.errors import MeshnetError
 from tracker_site.commands.django_setup import set_up_django
 from tracker_site.commands.output import print_outcome
@@ -40,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"meshnet site: {error}\n")
         return EXIT_USAGE
     except OSError as error:  # a folder or file that cannot be made, read or written
-        sys.stderr.write(f"meshnet site: {error.filename or 'the system'}: {error.strerror or error}\n")
+        where = printable(str(error.filename or "the system"), PATH_LENGTH_MAX)
+        sys.stderr.write(f"meshnet site: {where}: {error.strerror or error}\n")
         return EXIT_USAGE
     except OperationalError as error:  # a full disk, a database server that is not there
         sys.stderr.write(f"meshnet site: the database: {error}\n")

@@ -291,6 +291,13 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert done.stderr == f"meshnet site: {tmp_path / 'file'}: File exists\n"
 
 
+def test_a_path_of_escapes_stays_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "\x1b[2J\nend"
+    folder.write_bytes(b"")
+    done = Site(folder).run("migrate")
+    assert done.stderr == f"meshnet site: {tmp_path}/?[2J?end: File exists\n"
+
+
 def test_a_database_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "site.sqlite3").mkdir()
     done = Site(tmp_path).run("migrate")

@@ -106,6 +106,8 @@ def test_a_golden_probe_is_imported_for_its_own_model(run: Run, tmp_path: Path, 
     told = run.json("import-golden", "fake", str(path))
     assert (told["rows"], told["cuts"], told["backend"]) == (8, 3, "fake")
     assert "[unknown_model]" in run.fails(1, "import-golden", "other", str(path))
+    told = run.fails(1, "import-golden", "fake", str(tmp_path / "\x1b[2J"))
+    assert told.endswith(f"{tmp_path}/?[2J: No such file or directory [unreadable]\n")
     path.write_bytes(write_golden(fake_golden(4, 16)))
     assert "[golden_of_another]" in run.fails(1, "import-golden", "fake", str(path))
     assert [run.json("drop-golden", "fake")["dropped"] for _ in range(2)] == [True, False]
