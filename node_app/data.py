@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from meshnet.backoff import Backoff
 from meshnet.constants import GATEWAY_GRACE_S, MAX_MESSAGE_BYTES
@@ -182,6 +182,8 @@ class DataLink:
                 return "closed"
         except ProtocolError as error:
             return error.message
+        except ConnectionClosed as error:
+            return f"closed by the relay ({error})"
         except (OSError, WebSocketException) as error:
             return f"the relay cannot be reached: {why_unreachable(error)}"
         finally:

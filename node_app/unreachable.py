@@ -18,12 +18,14 @@ _NO_TLS: Final = "it does not speak TLS: is it http://?"
 # How the ssl module words a handshake that takes too long, which has no type of its own.
 _HANDSHAKE_TIMEOUT: Final = "handshake operation timed out"
 # By name: each library has its own.
+_CLOSED_ERRORS: Final = frozenset({"ConnectionClosedError", "ConnectionClosedOK"})
 _PROXY_ERRORS: Final = frozenset({"InvalidProxy", "ProxyError"})
+_CLOSED: Final = "it closed the connection without an answer"
 _SAID_BY_TYPE: Final[dict[type[BaseException], str]] = {
     ConnectionRefusedError: "nothing listens there",
     socket.gaierror: "its name is not found",
-    ConnectionResetError: "it closed the connection without an answer",  # RemoteDisconnected is one
-    BrokenPipeError: "it closed the connection without an answer",
+    ConnectionResetError: _CLOSED,  # RemoteDisconnected is one
+    BrokenPipeError: _CLOSED,
 }
 
 
@@ -41,7 +43,9 @@ def why_unreachable(error: BaseException) -> str:
 def _words(error: BaseException) -> str:
     if type(error).__name__ in _PROXY_ERRORS:
         return "the proxy that the environment names cannot be used"
-    status = getattr(getattr(error, "response", None), "status_code", None)
+    if type(error).__name__ in _CLOSED_ERRORS:
+        return _CLOSED
+    status = getattr(vars(error).get("response"), "status_code", None)
     if isinstance(status, int):
         return f"it answers with status {status}"
     if isinstance(error, ssl.SSLError):
@@ -77,5 +81,5 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(one))
         yield one
         before = one.__cause__ if one.__suppress_context__ else one.__cause__ or one.__context__
-        wrapped = [before, getattr(one, "reason", None), *one.args]
+        wrapped = [before, vars(one).get("reason"), *one.args]
         left += [other for other in wrapped if isinstance(other, BaseException)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import requests
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosedError
 
 from node_app.unreachable import why_unreachable
 from tests.simulators.ports import free_port
@@ -112,6 +113,7 @@ def test_a_listener_that_opens_no_websocket(scheme: str, answer: bytes | None, p
         (TimeoutError(), "it does not answer in time"),
         (TimeoutError(110, "Connection timed out"), "it does not answer in time"),
         (ConnectionResetError(), "it closed the connection without an answer"),
+        (ConnectionClosedError(None, None), "it closed the connection without an answer"),
         (RuntimeError("the token is hunter2"), "what answers is not understood"),
     ],
 )
