@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import MeshnetError
+from meshnet.llama_library import name_library
 from node_app.agent import Agent, AgentParts
 from node_app.artifacts.digest_cache import DigestCache
 from node_app.artifacts.model_file import ModelFile, open_model
@@ -37,7 +38,7 @@ from node_app.settings import NodeSettings, SettingsError, parse_settings
 from node_app.state_files import hold_directory, prepare_directory
 from node_app.worker.health import HealthLimits
 from node_app.worker.limits import Wishes
-from node_app.worker.process import WorkerCommand, find_worker_program, name_library
+from node_app.worker.process import WorkerCommand, find_worker_program
 from node_app.worker.supervisor import WorkerSupervisor
 from node_app.worker_life import WorkerLife
 
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         listening = _bind_api(settings, model)
     except MeshnetError as error:
         return _fail(error, EXIT_WRONG)
-    name_library(os.environ, program)
+    name_library(os.environ, [program.parent])
     raise_open_files_limit()
     recent = configure_logging(as_json=settings.json_log)
     try:

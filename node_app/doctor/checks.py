@@ -76,11 +76,12 @@ def _peer_checks(options: DoctorOptions) -> Iterator[Check]:
 
 
 def _check_packages(asked: Path | None) -> Iterable[Finding]:
-    from node_app.worker.process import find_worker_program, name_library  # noqa: PLC0415 - see the module's invariant
+    from meshnet.llama_library import name_library  # noqa: PLC0415 - see the module's invariant
+    from node_app.worker.process import find_worker_program  # noqa: PLC0415
 
     environment = dict(os.environ)
     with suppress(MeshnetError):  # told by the worker's check
-        name_library(environment, find_worker_program(asked))
+        name_library(environment, [find_worker_program(asked).parent])
     names = (*computer.NODE_MODULES, *computer.OPTIONAL_MODULES)
     return computer.judge_modules(programs.read_import_problems(names, environment))
 

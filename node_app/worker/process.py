@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meshnet import llama_library
 from meshnet.artifact.gguf import printable
 from meshnet.errors import WorkerError
 from meshnet.llama_library import BUILD_FOLDER, WORKER_PROGRAM, built_folder
@@ -27,7 +26,7 @@ from meshnet.parent_death import bound_command
 from node_app.worker.line_budget import LineBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
@@ -87,11 +86,6 @@ def find_worker_program(asked: Path | None) -> Path:
             return candidate.resolve()
     where = str(asked) if asked is not None else f"{BUILD_FOLDER / WORKER_PROGRAM} or {WORKER_PROGRAM} on PATH"
     raise WorkerError("worker_missing", "No worker program", f"no program at {where}; `make native` builds it")
-
-
-def name_library(environment: MutableMapping[str, str], worker_program: Path) -> None:
-    """Let the bindings use the libllama that lies beside the worker, unless the environment names another one."""
-    llama_library.name_library(environment, [worker_program.parent])
 
 
 def worker_environment(environment: dict[str, str]) -> dict[str, str]:

@@ -154,7 +154,7 @@ async def measure(
 
 
 def _newcomer_rounds(rounds: int) -> int:
-    """Each round has hundreds of gaps: half as many rounds say enough, and the whole stays within ten minutes."""
+    """Each round has hundreds of gaps, so that half as many say enough."""
     return max(rounds // 2, ROUNDS_FEWEST)
 
 

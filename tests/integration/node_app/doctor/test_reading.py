@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from meshnet.constants import WIRE_VERSION, WIRE_VERSION_MIN
+from meshnet.llama_library import name_library
 from node_app.doctor.judging.state import AgentFacts, EnrolmentFacts
 from node_app.doctor.judging.worker import judge_devices, judge_version
 from node_app.doctor.reading import programs, site, state
 from node_app.doctor.reading.computer import nearest_existing, read_descriptor_limit, read_free_bytes, try_listening
 from node_app.identity import IdentityStore
 from node_app.local_address import ADDRESS_FILE
-from node_app.worker.process import name_library
 from tests.integration.node_app.site_under_test import Site, a_site
 from tests.integration.node_app.ui import fake_agent
 from tests.integration.node_app.ui.fake_agent import FakeAgent
@@ -90,8 +90,8 @@ def test_the_bindings_find_the_library_beside_the_worker(monkeypatch: pytest.Mon
     folder = Path(os.environ["LLAMA_CPP_LIB_PATH"])
     monkeypatch.delenv("LLAMA_CPP_LIB_PATH")
     beside, elsewhere = dict(os.environ), dict(os.environ)
-    name_library(beside, folder / "meshnet-worker")
-    name_library(elsewhere, tmp_path / "meshnet-worker")
+    name_library(beside, [folder])
+    name_library(elsewhere, [tmp_path])
     assert programs.read_import_problems(["llama_cpp"], beside) == {}
     assert set(programs.read_import_problems(["llama_cpp"], elsewhere)) == {"llama_cpp"}
 

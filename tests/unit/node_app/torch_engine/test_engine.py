@@ -25,11 +25,6 @@ from tests.unit.node_app.torch_engine.engine_rows import (  # noqa: E402
 )
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen2", "qwen3"])
-def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model(BY_NAME[request.param], tmp_path_factory.mktemp("models"))
-
-
 @pytest.mark.parametrize("cuts", CUTS)
 def test_a_chain_of_ranges_computes_what_the_whole_does(model: Path, cuts: tuple[int, ...]) -> None:
     assert close(chained_logits([model], cuts), whole_logits(model))

@@ -36,11 +36,6 @@ from tests.unit.node_app.torch_engine.engine_rows import (  # noqa: E402
 FILE_BYTES = 50_000
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen2", "qwen3"])
-def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model(BY_NAME[request.param], tmp_path_factory.mktemp("models"))
-
-
 @pytest.fixture(scope="module")
 def folder(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = write_safetensors_folder(model, tmp_path_factory.mktemp("folder"), file_bytes=FILE_BYTES)
