@@ -32,7 +32,7 @@ from node_app.events import (
     WorkerStarted,
 )
 from node_app.plan import Step, is_offered, plan_steps
-from node_app.refusal import WORKER_LOST, StageRefusedError
+from node_app.refusal import WORKER_CHANGED, WORKER_LOST, StageRefusedError
 from node_app.session_plane import SessionPlane
 from node_app.site_side import SiteContext, SiteSide
 from node_app.state import AgentState, WorkerPhase, apply
@@ -270,6 +270,8 @@ class Agent:
             raise StageRefusedError(FailureCode.PAUSED, "the volunteer paused this node")
         if request.artifact_digest != shard.artifact_digest:
             raise StageRefusedError(FailureCode.CONTRACT_MISMATCH, "the node serves another artifact")
+        if request.link_fingerprint and request.link_fingerprint != self.worker.peers.fingerprint:
+            raise StageRefusedError(WORKER_CHANGED, "the node's worker is another one than the route was planned with")
 
     def serving_worker(self) -> WorkerClient | None:
         """Return the worker, where one serves."""

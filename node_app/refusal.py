@@ -16,6 +16,8 @@ WORKER_LOST: Final = NodeCode.WORKER_LOST.value
 WORKER_TIMEOUT: Final = NodeCode.WORKER_TIMEOUT.value
 # The relay connection stayed away for longer than a session can wait.
 RELAY_LOST: Final = NodeCode.RELAY_LOST.value
+# The route was planned with a worker that has been replaced since; its neighbours would wait for one that is gone.
+WORKER_CHANGED: Final = NodeCode.WORKER_CHANGED.value
 
 
 class StageRefusedError(RouteError):

@@ -50,10 +50,11 @@ class NodeCode(StrEnum):
     WORKER_LOST = "worker_lost"
     WORKER_TIMEOUT = "worker_timeout"
     RELAY_LOST = "relay_lost"
+    WORKER_CHANGED = "worker_changed"
 
 
 # A stage that is gone has one code for whoever waits for it, whether a neighbour, the relay or its own node told first.
-STAGE_LOSSES: Final[frozenset[str]] = frozenset(NodeCode)
+STAGE_LOSSES: Final[frozenset[str]] = frozenset({NodeCode.WORKER_LOST, NodeCode.WORKER_TIMEOUT, NodeCode.RELAY_LOST})
 
 
 # One heading per code for people; `message` says the rest.

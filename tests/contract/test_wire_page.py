@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from meshnet.failure_codes import FailureCode
+from meshnet.failure_codes import FailureCode, NodeCode
 from meshnet.member_events import RelayCode
 from meshnet.tickets import TicketCode
-from node_app.refusal import RELAY_LOST, WORKER_LOST, WORKER_TIMEOUT
 from tracker_site.nodes.notices import NoticeCode
 from tracker_site.nodes.refusals import ControlRefusalCode
 
@@ -34,7 +33,7 @@ def documented_codes(heading: str) -> list[str]:
     ("heading", "codes"),
     [
         ("Failure codes", FailureCode),
-        ("Of a node", (WORKER_LOST, WORKER_TIMEOUT, RELAY_LOST)),
+        ("Of a node", NodeCode),
         ("Of a ticket", TicketCode),
         ("Of the relay", RelayCode),
         ("Of the control connection", ControlRefusalCode),

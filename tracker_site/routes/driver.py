@@ -161,8 +161,8 @@ class DrivenRoute:
 
     def _do(self, action: RouteAction) -> None:
         match action:
-            case io.PlanRoute(excluded):
-                self._start(self._plan(excluded))
+            case io.PlanRoute(excluded, by_new_offers):
+                self._start(self._plan(excluded, by_new_offers=by_new_offers))
             case io.OpenAttempt(terms):
                 self._bind(terms)
                 for stage in range(terms.n_stages):
@@ -188,7 +188,7 @@ class DrivenRoute:
             if (terms := self._machine.terms) is not None:
                 self._give(io.RelayFailed(terms.key.epoch, _unexpected().code, _unexpected().message))
 
-    async def _plan(self, excluded: frozenset[str]) -> None:
+    async def _plan(self, excluded: frozenset[str], *, by_new_offers: bool) -> None:
         need = RouteNeed(
             n_layers=self._request.n_layers,
             prompt_tokens=len(self._request.prompt_tokens),
@@ -202,7 +202,7 @@ class DrivenRoute:
         try:
             # Without the relay no route can work: nothing is opened, and the reason is plain.
             await self._parts.link.ready(self._parts.deadlines.relay_s)
-            plan = await self._parts.offers.plan(self._request.artifact_digest, need)
+            plan = await self._parts.offers.plan(self._request.artifact_digest, need, by_new_offers=by_new_offers)
         except RouteError as error:
             self._give(io.PlanFailed(error))
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from meshnet.failure_codes import FailureCode
+from meshnet.failure_codes import FailureCode, NodeCode
 from meshnet.frame import Ack, Close, Keepalive, MessageError, PrefillProgress, TokenEvent
 from meshnet.ids import SessionKey
 from meshnet.openai.telemetry import StageState
@@ -48,6 +48,7 @@ class RouteMachine:
         self._attempt: Attempt | None = None
         self._epoch = 0
         self._excluded: frozenset[str] = frozenset()
+        self._changed: frozenset[str] = frozenset()
         self._last_trouble: Trouble | None = None
         self._events: list[RouteEvent] = []
         self._actions: list[RouteAction] = [io.PlanRoute(self._excluded)]
@@ -271,17 +272,23 @@ class RouteMachine:
             self._fail(trouble)
 
     def _retry(self, trouble: Trouble, now_s: float) -> None:
-        """Plan again without the node at fault, while attempts are left."""
+        """Plan again without the node at fault, or by what it offers now, while attempts are left."""
         attempt = self._attempt
         if attempt is None or trouble.stage is None or self._epoch >= MAX_ATTEMPTS:
             self._fail(trouble)
             return
         self._close(attempt, trouble.code)
         self._last_trouble = trouble
-        self._excluded |= {attempt.terms.plan.stages[trouble.stage].node_id}
+        node_id = attempt.terms.plan.stages[trouble.stage].node_id
+        # Its offer was out of date, which is nobody's fault; once.
+        is_stale = trouble.code == NodeCode.WORKER_CHANGED and node_id not in self._changed
+        if is_stale:
+            self._changed |= {node_id}
+        else:
+            self._excluded |= {node_id}
         self.state = RouteState.PLANNING
         self._due_s = now_s + self._deadlines.open_s
-        self._actions.append(io.PlanRoute(self._excluded))
+        self._actions.append(io.PlanRoute(self._excluded, by_new_offers=is_stale))
 
     def _fail(self, trouble: Trouble) -> None:
         if self._attempt is not None and trouble.stage is not None:

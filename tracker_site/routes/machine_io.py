@@ -115,9 +115,10 @@ RouteInput: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class PlanRoute:
-    """Plan (again), without these nodes."""
+    """Plan (again), without these nodes; `by_new_offers`: those that are known already are out of date."""
 
     excluded_node_ids: frozenset[str]
+    by_new_offers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

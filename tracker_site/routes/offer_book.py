@@ -3,7 +3,8 @@
 Invariants: what is cheap to fetch is fetched anew for every request, so a small site always plans with what is true
 now. Where many nodes make it dear, one index serves for a time that grows with its cost and is bounded; it is renewed
 in the background while requests come, and a request that finds no route waits for a new one before it is told so.
-What this process has opened itself is always counted. The nodes have the last word when their stages are opened.
+What this process has opened itself is always counted. The nodes have the last word when their stages are opened: one
+that refuses because its worker is a new one is planned with again, by offers read after that.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class OfferBook:
         self._entries: dict[BookKey, _Entry] = {}
         self._renewals: dict[BookKey, asyncio.Task[None]] = {}
 
-    async def plan(self, artifact_digest: bytes, need: RouteNeed) -> RoutePlan:
-        """The fastest route for `need`.
+    async def plan(self, artifact_digest: bytes, need: RouteNeed, *, by_new_offers: bool = False) -> RoutePlan:
+        """The fastest route for `need`; `by_new_offers`: by offers that are read after the call, whatever they cost.
 
         Raises:
             NoRouteError: nothing fits, by offers that were read after the call.
@@ -68,11 +69,13 @@ class OfferBook:
         key, asked_s = (artifact_digest, need.is_exact, need.mixes_recipes), self._clock_s()
         entry = await self._usable(key)
         while True:
-            try:
-                return plan_indexed(entry.index, need)
-            except NoRouteError:
-                if entry.begun_s >= asked_s:
-                    raise
+            is_new = entry.begun_s >= asked_s
+            if is_new or not by_new_offers:
+                try:
+                    return plan_indexed(entry.index, need)
+                except NoRouteError:
+                    if is_new:
+                        raise
             entry = await self._renewed(key)
 
     async def _usable(self, key: BookKey) -> _Entry:

@@ -88,7 +88,10 @@ def route_terms(key: SessionKey, request: RouteRequest, plan: RoutePlan, deadlin
 def open_stage(terms: RouteTerms, stage: int, signed_ticket: bytes) -> control_pb2.OpenStage:
     """What a node is asked for; `request_id` is the control connection's."""
     return control_pb2.OpenStage(
-        spec=_session_spec(terms, stage), ticket=signed_ticket, artifact_digest=terms.request.artifact_digest
+        spec=_session_spec(terms, stage),
+        ticket=signed_ticket,
+        artifact_digest=terms.request.artifact_digest,
+        link_fingerprint=terms.plan.stages[stage].link_fingerprint,
     )
 
 

@@ -127,16 +127,18 @@ class ReportStored(_message.Message):
     def __init__(self, report_id: _Optional[int] = ..., earned_micros: _Optional[int] = ...) -> None: ...
 
 class OpenStage(_message.Message):
-    __slots__ = ("request_id", "spec", "ticket", "artifact_digest")
+    __slots__ = ("request_id", "spec", "ticket", "artifact_digest", "link_fingerprint")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     TICKET_FIELD_NUMBER: _ClassVar[int]
     ARTIFACT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LINK_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     request_id: int
     spec: _session_pb2.SessionSpec
     ticket: bytes
     artifact_digest: bytes
-    def __init__(self, request_id: _Optional[int] = ..., spec: _Optional[_Union[_session_pb2.SessionSpec, _Mapping]] = ..., ticket: _Optional[bytes] = ..., artifact_digest: _Optional[bytes] = ...) -> None: ...
+    link_fingerprint: bytes
+    def __init__(self, request_id: _Optional[int] = ..., spec: _Optional[_Union[_session_pb2.SessionSpec, _Mapping]] = ..., ticket: _Optional[bytes] = ..., artifact_digest: _Optional[bytes] = ..., link_fingerprint: _Optional[bytes] = ...) -> None: ...
 
 class StageOpened(_message.Message):
     __slots__ = ("request_id", "contract")

@@ -99,7 +99,12 @@ class Generation:
         )
         node_key = next(key for key, node_id in self.site.nodes.items() if node_id == self.node_id)
         ticket = self._ticket(node_key, stage=0)
-        return control_pb2.OpenStage(spec=spec, ticket=ticket, artifact_digest=identity.artifact_digest)
+        return control_pb2.OpenStage(
+            spec=spec,
+            ticket=ticket,
+            artifact_digest=identity.artifact_digest,
+            link_fingerprint=report.link_fingerprint,
+        )
 
     def _ticket(self, member_key: bytes, stage: int) -> bytes:
         permits = (

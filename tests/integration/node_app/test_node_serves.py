@@ -15,6 +15,7 @@ from tests.integration.node_app.gateway_under_test import PROMPT, Generation, ex
 from tests.integration.node_app.node_process import Node, a_node, is_gone, poll_until
 from tests.integration.node_app.site_under_test import GOOD_TOKEN, Site, a_site
 from tests.integration.relay.process import Member, RelayProcess, a_relay
+from tracker_site.nodes.control_events import OpenFailed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -54,6 +55,23 @@ async def test_a_session_is_served_and_leaves_nothing(tmp_path: Path, fake_model
                 assert tokens == expected_tokens(N_LAYERS, WIDTH, PROMPT, 40)
         await site.wait_until(lambda: figures_of(site, node_id) == (0, figures.kv_cells_total))
         assert site.ended == []
+
+
+async def test_a_stage_of_another_worker_is_refused_and_of_its_own_is_not(
+    tmp_path: Path, fake_model: Path, worker: Path
+) -> None:
+    async with a_serving_node(tmp_path, fake_model, worker) as (site, _, relay, ready):
+        node_id = str(ready["node_id"])
+        report = await site.wait_for_state(node_id, "serving")
+        async with Member.connected(relay.url) as member:
+            generation = Generation(site, member, node_id, max_tokens=20)
+            request = generation.request()
+            request.link_fingerprint = bytes(32)
+            refused = await site.open_stage(node_id, request)
+            assert isinstance(refused, OpenFailed)
+            assert refused.code == "worker_changed"
+            assert generation.request().link_fingerprint == report.link_fingerprint
+            assert await generation.run() == expected_tokens(N_LAYERS, WIDTH, PROMPT, 20)
 
 
 def figures_of(site: Site, node_id: str) -> tuple[int, int]:

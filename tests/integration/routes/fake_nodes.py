@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -86,6 +86,7 @@ class Node:
         self.connection: ClientConnection | None = None
         self.opened: list[SessionKey] = []
         self.closed: list[SessionKey] = []
+        self.worker = b"1" * 32  # known by this
         self.is_stopped = False  # its worker neither takes nor gives anything while set
         self._changed = asyncio.Event()
         self._refusals: dict[Binding, str] = {}
@@ -130,6 +131,7 @@ class Node:
             sessions_free=shape.max_sessions - self.sessions,
             sessions=self.sessions,
             carrier=CarrierPolicy.RELAY,
+            link_fingerprint=self.worker,
             seam_bytes_per_row=0 if is_tail else self.machine.load.shard.width * 4,
             codecs=frozenset(Codec(codec) for codec in contract.codecs),
             upload_bytes_per_s=shape.upload_bytes_per_s,
@@ -140,6 +142,8 @@ class Node:
 
     async def open(self, request: control_pb2.OpenStage) -> control_pb2.StageOpened:
         """Bind first, so that nothing is lost that comes right after the answer."""
+        if request.link_fingerprint != self.worker:
+            raise RouteError("worker_changed", "Refused", "The worker is another one.")
         spec = request.spec
         binding = Binding(SessionKey(spec.session, spec.epoch), spec.stage)
         self.member.bind(binding, request.ticket)
@@ -232,10 +236,13 @@ class FakeNodes:
         self.news: asyncio.Queue[StageNews] = asyncio.Queue()
         self.silent: set[str] = set()  # never answer an opening
         self.paused: set[str] = set()  # offer nothing
+        self.stale: dict[str, bytes] = {}  # offer a worker that is gone, once
 
     async def offers(self, artifact_digest: bytes) -> list[Offer]:
         assert artifact_digest == ARTIFACT
-        return [node.offer() for name, node in self.nodes.items() if name not in self.paused]
+        present = [node.offer() for name, node in self.nodes.items() if name not in self.paused]
+        gone, self.stale = self.stale, {}
+        return [replace(one, link_fingerprint=gone.get(one.node_id, one.link_fingerprint)) for one in present]
 
     async def open_stage(
         self, node_id: str, request: control_pb2.OpenStage, reply_channel: str, timeout_s: float

@@ -15,6 +15,7 @@ import pytest
 from meshnet.errors import RouteError
 from meshnet.frame import Codec
 from meshnet.generation.progress import PrefillAdvanced, TokenReceived
+from meshnet.ids import SessionKey
 from meshnet.keys import SigningKey
 from meshnet.openai.events import FinishReason
 from meshnet.openai.specification import SamplingSpec
@@ -321,6 +322,17 @@ async def test_a_refusing_node_is_planned_around(a_site: SiteMaker) -> None:
     async with a_site(full, spare) as site:
         route = await site.routes.open_route(a_request())
         assert [one.node_id for one in route.stages] == ["spare"]
+        assert (await read(route)).tokens == expected_tokens(a_request())
+        await route.close("finished")
+        await site.settled()
+
+
+async def test_a_node_that_has_restarted_its_worker_is_asked_again(a_site: SiteMaker) -> None:
+    async with a_site(*cut(3)) as site:
+        site.access.stale = {"n1": b"0" * 32}
+        route = await site.routes.open_route(a_request())
+        assert [one.node_id for one in route.stages] == ["n0", "n1"]
+        assert site.node("n1").opened == [SessionKey(route.session, 2)]
         assert (await read(route)).tokens == expected_tokens(a_request())
         await route.close("finished")
         await site.settled()

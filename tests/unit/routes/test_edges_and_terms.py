@@ -175,6 +175,15 @@ def test_both_ends_of_an_edge_agree() -> None:
             assert all(len(end.peer_fingerprint) == 32 for end in ends if end.dial)
 
 
+def test_each_stage_is_asked_of_the_worker_that_its_neighbours_are_told_to_expect() -> None:
+    requests = [open_stage(terms_of(offers(("auto", True), ("auto", True))), stage, b"") for stage in range(2)]
+    assert len({request.link_fingerprint for request in requests}) == 2
+    for request, other in (requests, requests[::-1]):
+        told = {edge.peer_fingerprint for edge in other.spec.edges if edge.peer_fingerprint}
+        assert told == {request.link_fingerprint}
+    assert open_stage(terms_of(offers(("relay", False), ("relay", False))), 0, b"").link_fingerprint == b""
+
+
 def test_the_tail_alone_gets_sampling_and_end_tokens() -> None:
     terms = terms_of(offers(("relay", False), ("relay", False)))
     head, tail = (open_stage(terms, stage, b"ticket") for stage in range(2))

@@ -96,6 +96,21 @@ def test_a_refusal_is_planned_around_with_a_new_epoch() -> None:
     assert opened.terms.key.epoch == 2
 
 
+def test_a_node_with_another_worker_than_planned_is_planned_with_again_once_by_what_it_offers_now() -> None:
+    driven = Driven()
+    driven.plan()
+    actions = driven.give(io.RelayBound(1), io.StageRefused(1, 1, "worker_changed", "another one"))
+    assert actions[-1] == io.PlanRoute(frozenset(), by_new_offers=True)
+    driven.plan()
+    assert driven.give(io.StageRefused(2, 0, "worker_changed", "here too"))[-1] == io.PlanRoute(
+        frozenset(), by_new_offers=True
+    )
+    driven.plan()
+    assert driven.give(io.StageRefused(3, 1, "worker_changed", "and again"))[-1] == io.PlanRoute(frozenset({"node1"}))
+    driven.give(io.PlanFailed(NO_ROUTE))
+    assert failure_of(driven) == ("worker_changed", 1)
+
+
 def test_late_news_of_an_older_attempt_changes_nothing() -> None:
     driven = Driven()
     driven.plan()

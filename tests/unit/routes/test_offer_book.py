@@ -64,8 +64,9 @@ class Swarm:
         await asyncio.wait(self.tasks)
 
 
-async def nodes_of(book: OfferBook, need: RouteNeed = NEED) -> list[str]:
-    return [offer.node_id for offer in (await book.plan(ARTIFACT, need)).stages]
+async def nodes_of(book: OfferBook, need: RouteNeed = NEED, *, by_new_offers: bool = False) -> list[str]:
+    plan = await book.plan(ARTIFACT, need, by_new_offers=by_new_offers)
+    return [offer.node_id for offer in plan.stages]
 
 
 async def test_what_is_cheap_to_read_is_read_for_every_request() -> None:
@@ -119,6 +120,32 @@ async def test_no_route_is_only_said_by_offers_that_were_read_after_the_question
     with pytest.raises(NoRouteError):
         await nodes_of(book, RouteNeed(n_layers=2, prompt_tokens=10**6, max_tokens=1))
     assert swarm.reads == 3
+
+
+async def test_who_knows_that_the_offers_are_out_of_date_gets_new_ones() -> None:
+    swarm = Swarm(cost_s=DEAR_S)
+    book = swarm.book()
+    await nodes_of(book)
+    swarm.present = [whole("other")]
+    assert await nodes_of(book) == ["node0"]  # the control
+    assert await nodes_of(book, by_new_offers=True) == ["other"]
+    assert swarm.reads == 2
+
+
+async def test_a_reading_that_is_under_way_is_not_new_enough_for_who_knows_better() -> None:
+    swarm = Swarm(cost_s=DEAR_S, gate=asyncio.Event())
+    book = swarm.book()
+    first = asyncio.create_task(nodes_of(book))
+    for _ in range(2):  # the question, and the reading that it begins
+        await asyncio.sleep(0)
+    assert swarm.reads == 1
+    swarm.present = [whole("other")]
+    swarm.now_s += DEAR_S
+    second = asyncio.create_task(nodes_of(book, by_new_offers=True))
+    await asyncio.sleep(0)
+    assert swarm.gate is not None
+    swarm.gate.set()
+    assert (await first, await second) == (["node0"], ["other"])
 
 
 async def test_requests_at_once_share_one_reading_and_giving_up_does_not_end_it() -> None:
