@@ -108,8 +108,11 @@ def test_a_lost_stage_is_named_in_time_and_leaves_nothing(
 
     meanwhile = stack.client.post(a_chat(model, max_tokens=4))
     if meanwhile.status_code != 200:
-        assert (meanwhile.status_code, meanwhile.json()["error"]["code"]) == (503, "no_route")
-        assert meanwhile.json()["error"]["message"]
+        error = meanwhile.json()["error"]
+        # A site that is slow to read its offers asks the node that is gone first, and tells that (ADR 10).
+        assert (meanwhile.status_code, error["code"]) in {(503, "no_route"), (503, "stage_lost")}
+        assert error["code"] == "no_route" or error["stage"] == stage
+        assert error["message"]
     bring_back(stack, lost)
     afterwards = stack.client.post(a_chat(model, max_tokens=4))
     assert afterwards.status_code == 200, afterwards.text
