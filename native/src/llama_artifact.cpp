@@ -13,6 +13,8 @@
 #include <optional>
 
 #include "gguf_limits.h"
+#include "llama_figures.h"
+#include "llama_metadata.h"
 
 namespace meshnet {
 namespace {
@@ -28,29 +30,6 @@ struct Free {
 };
 using Header = std::unique_ptr<gguf_context, Free>;
 
-std::optional<std::uint64_t> FindNumber(const gguf_context* header, const std::string& key) {
-  const std::int64_t id = gguf_find_key(header, key.c_str());
-  if (id < 0) return std::nullopt;
-  switch (gguf_get_kv_type(header, id)) {
-    case GGUF_TYPE_UINT16:
-      return gguf_get_val_u16(header, id);
-    case GGUF_TYPE_UINT32:
-      return gguf_get_val_u32(header, id);
-    case GGUF_TYPE_UINT64:
-      return gguf_get_val_u64(header, id);
-    case GGUF_TYPE_INT32:
-      return static_cast<std::uint64_t>(gguf_get_val_i32(header, id));
-    default:
-      return std::nullopt;
-  }
-}
-
-std::string FindString(const gguf_context* header, const char* key) {
-  const std::int64_t id = gguf_find_key(header, key);
-  if (id < 0 || gguf_get_kv_type(header, id) != GGUF_TYPE_STRING) return {};
-  return gguf_get_val_str(header, id);
-}
-
 Result<Header> ReadHeader(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return Status(Code::kFileMissing, "no such file: " + path);
@@ -63,6 +42,8 @@ Result<Header> ReadHeader(const std::string& path) {
   if (!status.ok()) return status;
   Header header(gguf_init_from_file(path.c_str(), {/*no_alloc=*/true, /*ctx=*/nullptr}));
   if (header == nullptr) return Status(Code::kTruncated, "the GGUF header is cut off or damaged");
+  const Status types = CheckTensorTypes(header.get());
+  if (!types.ok()) return types;
   return header;
 }
 
@@ -120,7 +101,7 @@ std::string LayerTensor(std::uint32_t layer, const char* name) { return "blk." +
 // Of all layers, those at the end that draft tokens and are no part of the ordinary graph. DeepSeek-V4's files may
 // count them without having them; llama.cpp looks in the same way.
 std::uint32_t DraftLayers(const LlamaArtifact& artifact, std::uint32_t counted, const Tensors& tensors) {
-  if (counted == 0 || counted >= artifact.n_layers) return 0;
+  if (counted == 0) return 0;  // fewer than there are: CheckFigures
   const std::string probe = LayerTensor(artifact.n_layers - counted, "nextn.eh_proj.weight");
   return artifact.architecture == "deepseek4" && !tensors.contains(probe) ? 0 : counted;
 }
@@ -188,10 +169,10 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   if (artifact.n_layers == 0 || artifact.embedding_width == 0 || artifact.context_length == 0) {
     return Status(Code::kTruncated, "the GGUF header lacks the model's dimensions");
   }
-  // The loader divides by it.
-  if (number(".full_attention_interval", 1) == 0) return Status(Code::kNotGguf, "an interval of no layers");
+  Status status = CheckFigures(header, artifact.architecture);
+  if (!status.ok()) return status;
   if (artifact.n_parts < 1 || artifact.n_parts > kMaxParts) return Status(Code::kNotGguf, "a number of parts");
-  Status status = CheckExtents(header, path);
+  status = CheckExtents(header, path);
   Tensors tensors;
   AddTensors(header, &tensors);
   if (status.ok()) status = CheckParts(path, artifact.n_parts, &tensors);
