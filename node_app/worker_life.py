@@ -78,7 +78,7 @@ class WorkerLife:
         self._digests = digests
         self._goldens = goldens
         self._loaded: _Loaded | None = None
-        self.shard: ShardFacts | None = None
+        self._shard: ShardFacts | None = None
         self.status: worker_pb2.StatusReply | None = None
 
     @property
@@ -86,6 +86,11 @@ class WorkerLife:
         """The running worker's client."""
         running = self._supervisor.running
         return running.client if running is not None else None
+
+    @property
+    def shard(self) -> ShardFacts | None:
+        """What the running worker serves; None before it is measured, and as soon as the worker is ended."""
+        return self._shard if self._supervisor.running is not None else None
 
     @property
     def peers(self) -> PeerListener:
@@ -97,7 +102,7 @@ class WorkerLife:
 
     async def start(self) -> int:
         """Start a worker and return its pid; raises WorkerEndedError."""
-        self._loaded, self.shard, self.status = None, None, None
+        self._loaded, self._shard, self.status = None, None, None
         try:
             running = await self._supervisor.start()
         except WorkerError as error:
@@ -180,7 +185,7 @@ class WorkerLife:
         except WorkerError as error:
             raise await self._ended(EndCause.PROBE_FAILED, error) from error
         speed = tracker.speed
-        self.shard = ShardFacts(loaded.artifact_digest, loaded.shard.contract, loaded.limits, tracker)
+        self._shard = ShardFacts(loaded.artifact_digest, loaded.shard.contract, loaded.limits, tracker)
         logger.info(
             "measured: decode %.3f ms a layer, prefill %.4f ms a layer and row, tail %.3f ms",
             speed.decode_ms_per_layer,
@@ -207,8 +212,8 @@ class WorkerLife:
             on_status()
 
         def take_probe(result: ProbeResult) -> None:
-            if self.shard is not None:
-                self.shard.tracker.observe(result.compute_us)
+            if self._shard is not None:
+                self._shard.tracker.observe(result.compute_us)
 
         carrying = asyncio.create_task(self._carry(plane), name="bridge")
         try:

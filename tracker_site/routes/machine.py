@@ -48,7 +48,7 @@ class RouteMachine:
         self._attempt: Attempt | None = None
         self._epoch = 0
         self._excluded: frozenset[str] = frozenset()
-        self._changed: frozenset[str] = frozenset()
+        self._has_new_offers = False
         self._last_trouble: Trouble | None = None
         self._events: list[RouteEvent] = []
         self._actions: list[RouteAction] = [io.PlanRoute(self._excluded)]
@@ -167,7 +167,8 @@ class RouteMachine:
             case Step.NOTE_LATE, io.NodeQuiet(stage=stage):
                 attempt.health.note_absent(stage)
             case Step.RETRY, _:
-                self._retry(trouble_of(given, attempt.terms.n_stages), now_s)
+                is_stale = isinstance(given, io.StageRefused) and given.code == NodeCode.WORKER_CHANGED
+                self._retry(trouble_of(given, attempt.terms.n_stages), now_s, is_stale=is_stale)
             case Step.FAIL, _:
                 self._fail(self._believed(trouble_of(given, attempt.terms.n_stages), attempt, now_s))
             case _, io.Received(sender, message):
@@ -271,24 +272,26 @@ class RouteMachine:
         else:
             self._fail(trouble)
 
-    def _retry(self, trouble: Trouble, now_s: float) -> None:
-        """Plan again without the node at fault, or by what it offers now, while attempts are left."""
+    def _retry(self, trouble: Trouble, now_s: float, *, is_stale: bool = False) -> None:
+        """Plan again without the node at fault, while attempts are left.
+
+        Where its offer was only out of date (`is_stale`), with the node, by offers that are read now: once, since that
+        brings every stage's offer up to date.
+        """
         attempt = self._attempt
         if attempt is None or trouble.stage is None or self._epoch >= MAX_ATTEMPTS:
             self._fail(trouble)
             return
         self._close(attempt, trouble.code)
         self._last_trouble = trouble
-        node_id = attempt.terms.plan.stages[trouble.stage].node_id
-        # Its offer was out of date, which is nobody's fault; once.
-        is_stale = trouble.code == NodeCode.WORKER_CHANGED and node_id not in self._changed
-        if is_stale:
-            self._changed |= {node_id}
+        by_new_offers = is_stale and not self._has_new_offers
+        if by_new_offers:
+            self._has_new_offers = True
         else:
-            self._excluded |= {node_id}
+            self._excluded |= {attempt.terms.plan.stages[trouble.stage].node_id}
         self.state = RouteState.PLANNING
         self._due_s = now_s + self._deadlines.open_s
-        self._actions.append(io.PlanRoute(self._excluded, by_new_offers=is_stale))
+        self._actions.append(io.PlanRoute(self._excluded, by_new_offers=by_new_offers))
 
     def _fail(self, trouble: Trouble) -> None:
         if self._attempt is not None and trouble.stage is not None:
@@ -297,8 +300,10 @@ class RouteMachine:
         self._end(RouteState.FAILED, trouble.code)
 
     def _fail_planning(self, error: RouteError) -> None:
-        """What made planning necessary again says more than that it found nothing else."""
-        self.failure = error if self._last_trouble is None else self._last_trouble.to_error()
+        """What made planning necessary again says more than that it found nothing else, unless it was only old news."""
+        trouble = self._last_trouble
+        is_news = trouble is not None and trouble.code != NodeCode.WORKER_CHANGED
+        self.failure = trouble.to_error() if trouble is not None and is_news else error
         self._end(RouteState.FAILED, self.failure.code)
 
     def _end(self, state: RouteState, reason: str) -> None:

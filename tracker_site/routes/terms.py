@@ -87,11 +87,12 @@ def route_terms(key: SessionKey, request: RouteRequest, plan: RoutePlan, deadlin
 
 def open_stage(terms: RouteTerms, stage: int, signed_ticket: bytes) -> control_pb2.OpenStage:
     """What a node is asked for; `request_id` is the control connection's."""
+    is_linked = any(one.hop is Hop.DIRECT and _touches(one, stage) for one in terms.edges)
     return control_pb2.OpenStage(
         spec=_session_spec(terms, stage),
         ticket=signed_ticket,
         artifact_digest=terms.request.artifact_digest,
-        link_fingerprint=terms.plan.stages[stage].link_fingerprint,
+        link_fingerprint=terms.plan.stages[stage].link_fingerprint if is_linked else b"",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -86,7 +86,6 @@ class Node:
         self.connection: ClientConnection | None = None
         self.opened: list[SessionKey] = []
         self.closed: list[SessionKey] = []
-        self.worker = b"1" * 32  # known by this
         self.is_stopped = False  # its worker neither takes nor gives anything while set
         self._changed = asyncio.Event()
         self._refusals: dict[Binding, str] = {}
@@ -131,7 +130,6 @@ class Node:
             sessions_free=shape.max_sessions - self.sessions,
             sessions=self.sessions,
             carrier=CarrierPolicy.RELAY,
-            link_fingerprint=self.worker,
             seam_bytes_per_row=0 if is_tail else self.machine.load.shard.width * 4,
             codecs=frozenset(Codec(codec) for codec in contract.codecs),
             upload_bytes_per_s=shape.upload_bytes_per_s,
@@ -142,8 +140,6 @@ class Node:
 
     async def open(self, request: control_pb2.OpenStage) -> control_pb2.StageOpened:
         """Bind first, so that nothing is lost that comes right after the answer."""
-        if request.link_fingerprint != self.worker:
-            raise RouteError("worker_changed", "Refused", "The worker is another one.")
         spec = request.spec
         binding = Binding(SessionKey(spec.session, spec.epoch), spec.stage)
         self.member.bind(binding, request.ticket)
@@ -236,13 +232,14 @@ class FakeNodes:
         self.news: asyncio.Queue[StageNews] = asyncio.Queue()
         self.silent: set[str] = set()  # never answer an opening
         self.paused: set[str] = set()  # offer nothing
-        self.stale: dict[str, bytes] = {}  # offer a worker that is gone, once
+        self.restarted: set[str] = set()  # have another worker than was read of last
+        self.reading_s = 0.0
 
     async def offers(self, artifact_digest: bytes) -> list[Offer]:
         assert artifact_digest == ARTIFACT
-        present = [node.offer() for name, node in self.nodes.items() if name not in self.paused]
-        gone, self.stale = self.stale, {}
-        return [replace(one, link_fingerprint=gone.get(one.node_id, one.link_fingerprint)) for one in present]
+        self.restarted = set()
+        await asyncio.sleep(self.reading_s)
+        return [node.offer() for name, node in self.nodes.items() if name not in self.paused]
 
     async def open_stage(
         self, node_id: str, request: control_pb2.OpenStage, reply_channel: str, timeout_s: float
@@ -253,6 +250,8 @@ class FakeNodes:
         try:
             if node_id in self.silent:
                 await asyncio.Event().wait()
+            if node_id in self.restarted:
+                raise RouteError("worker_changed", "Refused", "The worker is another one.")
             answer = await self.nodes[node_id].open(request)
             is_answered = True
         except MeshnetError:

@@ -17,6 +17,7 @@ from tests.integration.routes.routed_site import (
     whole,
 )
 from tests.simulators.faults import Faults
+from tracker_site.routes.offer_book import CHEAP_S
 from tracker_site.routes.request import RouteFailedError
 
 if TYPE_CHECKING:
@@ -34,12 +35,14 @@ async def test_a_refusing_node_is_planned_around(a_site: SiteMaker) -> None:
         await site.settled()
 
 
-async def test_a_node_that_has_restarted_its_worker_is_asked_again(a_site: SiteMaker) -> None:
+async def test_a_node_that_has_restarted_its_worker_is_asked_again_by_new_offers(a_site: SiteMaker) -> None:
     async with a_site(*cut(3)) as site:
-        site.access.stale = {"n1": b"0" * 32}
+        site.access.reading_s = 2 * CHEAP_S  # so that offers serve for a while
+        await (await site.routes.open_route(a_request())).close("finished")
+        site.access.restarted = {"n1"}
         route = await site.routes.open_route(a_request())
         assert [one.node_id for one in route.stages] == ["n0", "n1"]
-        assert site.node("n1").opened == [SessionKey(route.session, 2)]
+        assert site.node("n1").opened[-1] == SessionKey(route.session, 2)
         assert (await read(route)).tokens == expected_tokens(a_request())
         await route.close("finished")
         await site.settled()

@@ -16,7 +16,7 @@ from node_app.artifacts.model_file import open_model
 from node_app.golden_rows import GoldenSource
 from node_app.hardware.null import NullHardware
 from node_app.refusal import WORKER_LOST
-from node_app.worker.client import LoadedShard
+from node_app.worker.client import LoadedShard, ProbeResult
 from node_app.worker.limits import Wishes
 from node_app.worker.restart import FINAL_CODES, EndCause
 from node_app.worker_life import WorkerEndedError, WorkerLife
@@ -50,8 +50,8 @@ class OneWorker:
     is_lost: bool = False
 
     @property
-    def running(self) -> Self:
-        return self
+    def running(self) -> Self | None:
+        return None if self.is_ended else self
 
     @property
     def client(self) -> Self:
@@ -68,6 +68,9 @@ class OneWorker:
         shard = FakeShard(N_LAYERS, WIDTH, 0, N_LAYERS)
         (tensor,) = run_probe(ShardLoad(shard, 0, 0, 64, 64, 1, 64, session_pb2.BoundaryContract()), request)
         return tensor
+
+    async def probe(self, rows: int, timeout_s: float) -> ProbeResult:
+        return ProbeResult(rows, b"")
 
     async def end(self, grace_s: float = 0.0) -> None:
         self.is_ended = True
@@ -88,6 +91,16 @@ async def test_a_file_that_stays_is_loaded(tmp_path: Path) -> None:
     assert not worker.is_ended
 
 
+async def test_an_ended_workers_shard_is_not_served_any_more(tmp_path: Path) -> None:
+    path = write_fake_model(tmp_path / "model.gguf", n_layers=2, width=16, context_length=512)
+    life = life_of(OneWorker(lambda: None), path)
+    await life.load()
+    await life.measure()
+    assert life.shard is not None
+    await life.end()
+    assert life.shard is None
+
+
 async def test_a_file_that_was_replaced_while_it_was_loaded_is_not_served_and_tried_again(tmp_path: Path) -> None:
     path = write_fake_model(tmp_path / "model.gguf", n_layers=2, width=16, context_length=512)
     other = path.read_bytes() + b"x"
@@ -98,7 +111,7 @@ async def test_a_file_that_was_replaced_while_it_was_loaded_is_not_served_and_tr
     assert (caught.value.end.cause, caught.value.end.code) == (EndCause.LOAD_FAILED, "changed")
     assert caught.value.end.code not in FINAL_CODES
     assert worker.is_ended
-    worker.meanwhile = lambda: None
+    worker.meanwhile, worker.is_ended = lambda: None, False
     await life.load()
     assert worker.loaded[1] == DigestCache(tmp_path).artifact_digest([path]) != worker.loaded[0]
 

@@ -96,19 +96,38 @@ def test_a_refusal_is_planned_around_with_a_new_epoch() -> None:
     assert opened.terms.key.epoch == 2
 
 
-def test_a_node_with_another_worker_than_planned_is_planned_with_again_once_by_what_it_offers_now() -> None:
+def test_a_node_with_another_worker_than_planned_is_planned_with_again_by_new_offers() -> None:
     driven = Driven()
     driven.plan()
     actions = driven.give(io.RelayBound(1), io.StageRefused(1, 1, "worker_changed", "another one"))
     assert actions[-1] == io.PlanRoute(frozenset(), by_new_offers=True)
     driven.plan()
-    assert driven.give(io.StageRefused(2, 0, "worker_changed", "here too"))[-1] == io.PlanRoute(
-        frozenset(), by_new_offers=True
-    )
+    driven.give(io.RelayBound(2), io.StageOpened(2, 0, a_contract(0)), io.StageOpened(2, 1, a_contract(1)))
+    assert driven.state() is RouteState.PREFILL
+
+
+def test_new_offers_are_read_once_in_a_route() -> None:
+    driven = Driven()
     driven.plan()
-    assert driven.give(io.StageRefused(3, 1, "worker_changed", "and again"))[-1] == io.PlanRoute(frozenset({"node1"}))
-    driven.give(io.PlanFailed(NO_ROUTE))
-    assert failure_of(driven) == ("worker_changed", 1)
+    driven.give(io.StageRefused(1, 1, "worker_changed", "another one"))
+    driven.plan()
+    actions = driven.give(io.StageRefused(2, 0, "worker_changed", "here too"))
+    assert actions[-1] == io.PlanRoute(frozenset({"node0"}))
+    driven.plan()
+    assert driven.give(io.StageRefused(3, 1, "kv_exhausted", "full"))[-1] == io.PlanRoute(frozenset({"node0", "node1"}))
+
+
+def test_only_a_refusal_says_that_an_offer_was_out_of_date() -> None:
+    driven = Driven()
+    driven.plan()
+    assert driven.give(io.StageGone(1, 1, "worker_changed", "gone"))[-1] == io.PlanRoute(frozenset({"node1"}))
+
+
+def test_a_node_whose_worker_changed_and_that_offers_nothing_yet_leaves_no_route() -> None:
+    driven = Driven()
+    driven.plan()
+    driven.give(io.StageRefused(1, 1, "worker_changed", "another one"), io.PlanFailed(NO_ROUTE))
+    assert driven.machine.failure is NO_ROUTE
 
 
 def test_late_news_of_an_older_attempt_changes_nothing() -> None:
