@@ -131,13 +131,6 @@ std::uint32_t TokenIdLayersEnd(std::uint32_t layers, const Tensors& tensors) {
   return 0;
 }
 
-// The name as a message may quote it.
-std::string Quoted(const std::string& name) {
-  std::string quoted = name.substr(0, 64);
-  std::replace_if(quoted.begin(), quoted.end(), [](char letter) { return letter < 0x20 || letter > 0x7e; }, '?');
-  return "\"" + quoted + "\"";
-}
-
 std::string ServedArchitectures() {
   std::string all;
   for (const char* known : kArchitectures) all.append(all.empty() ? "" : ", ").append(known);
@@ -158,17 +151,17 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
     return Status(Code::kUnsupportedArchitecture, "architecture " + Quoted(artifact.architecture) +
                                                       " is not served; these are: " + ServedArchitectures());
   }
-  const auto number = [&](const char* suffix, std::uint64_t fallback) {
-    const std::optional<std::uint64_t> value = FindNumber(header, artifact.architecture + suffix);
-    return static_cast<std::uint32_t>(value.value_or(fallback));
+  const auto number = [&](const char* suffix, std::uint32_t fallback) {
+    return FindNumber(header, artifact.architecture + suffix).value_or(fallback);
   };
   artifact.n_layers = number(".block_count", 0);
   artifact.context_length = number(".context_length", 0);
   artifact.embedding_width = number(".embedding_length", 0);
-  artifact.n_parts = static_cast<std::uint32_t>(FindNumber(header, "split.count").value_or(1));
+  artifact.n_parts = FindNumber(header, "split.count").value_or(1);
   if (artifact.n_layers == 0 || artifact.embedding_width == 0 || artifact.context_length == 0) {
     return Status(Code::kTruncated, "the GGUF header lacks the model's dimensions");
   }
+  if (artifact.n_layers > kMaxLayers) return Status(Code::kNotGguf, "a number of layers");
   Status status = CheckFigures(header, artifact.architecture);
   if (!status.ok()) return status;
   if (artifact.n_parts < 1 || artifact.n_parts > kMaxParts) return Status(Code::kNotGguf, "a number of parts");
@@ -177,7 +170,6 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   AddTensors(header, &tensors);
   if (status.ok()) status = CheckParts(path, artifact.n_parts, &tensors);
   if (!status.ok()) return status;
-  if (artifact.n_layers > kMaxLayers) return Status(Code::kNotGguf, "a number of layers");
   const std::uint32_t blocks = artifact.n_layers;
   artifact.n_layers -= DraftLayers(artifact, number(".nextn_predict_layers", 0), tensors);
   artifact.token_id_layers_end = TokenIdLayersEnd(artifact.n_layers, tensors);

@@ -1,11 +1,10 @@
 #include "llama_figures.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <initializer_list>
-#include <optional>
 #include <string_view>
 
 #include "llama_metadata.h"
@@ -13,39 +12,40 @@
 namespace meshnet {
 namespace {
 
-constexpr std::uint64_t kMaxWindow = 1u << 24;  // positions; more than any context
-constexpr std::uint64_t kMaxSinkhornIterations = 1024;
+constexpr std::uint32_t kMaxWindow = 1u << 24;  // llama.cpp multiplies it by sequences, in 32 bits
+constexpr std::uint32_t kMaxSinkhornIterations =
+    1024;  // published models have 20; each is nodes of every layer's graph
 constexpr std::size_t kMaxSections = 4;
 
-Status Wrong(const std::string& key) { return {Code::kNotGguf, "nothing can be computed with the model's " + key}; }
+Status Wrong(std::string_view name) {
+  return {Code::kNotGguf, "nothing can be computed with the model's " + Quoted(name)};
+}
 
 Status CheckEpsilons(const gguf_context* header) {
   for (std::int64_t id = 0; id < gguf_get_n_kv(header); ++id) {
     const std::string_view key = gguf_get_key(header, id);
     if (!key.ends_with("epsilon") || gguf_get_kv_type(header, id) != GGUF_TYPE_FLOAT32) continue;
     const float epsilon = gguf_get_val_f32(header, id);
-    if (!std::isfinite(epsilon) || epsilon < 0) return Wrong("epsilon");
+    if (!std::isfinite(epsilon) || epsilon < 0) return Wrong(key);
   }
   return Status::Ok();
 }
 
-// Elements that are rotated in pairs, of a head that has so many.
-Status CheckRotation(const gguf_context* header, const std::string& key, std::uint64_t head_width) {
-  const std::optional<std::uint64_t> rotated = FindNumber(header, key);
-  if (!rotated.has_value()) return Status::Ok();
-  return *rotated > 0 && *rotated % 2 == 0 && *rotated <= head_width ? Status::Ok() : Wrong(key);
+// Elements of a head, which are rotated in pairs.
+bool CanRotate(std::uint32_t rotated, std::uint32_t head_width) {
+  return rotated > 0 && rotated % 2 == 0 && rotated <= head_width;
 }
 
 // How many pairs of a head are rotated by each of a position's parts.
-Status CheckSections(const gguf_context* header, const std::string& key, std::uint64_t head_width) {
+Status CheckSections(const gguf_context* header, const std::string& key, std::uint32_t head_width) {
   const std::int64_t id = gguf_find_key(header, key.c_str());
-  if (id < 0 || gguf_get_kv_type(header, id) != GGUF_TYPE_ARRAY) return Status::Ok();
+  if (id < 0) return Status::Ok();
+  if (gguf_get_kv_type(header, id) != GGUF_TYPE_ARRAY) return Wrong(key);
   const gguf_type type = gguf_get_arr_type(header, id);
-  if (type != GGUF_TYPE_INT32 && type != GGUF_TYPE_UINT32) return Wrong(key);
-  std::int32_t sections[kMaxSections] = {};
   const std::size_t count = gguf_get_arr_n(header, id);
-  if (count == 0 || count > kMaxSections) return Wrong(key);
-  std::memcpy(sections, gguf_get_arr_data(header, id), count * sizeof(sections[0]));
+  if ((type != GGUF_TYPE_INT32 && type != GGUF_TYPE_UINT32) || count == 0 || count > kMaxSections) return Wrong(key);
+  std::array<std::int32_t, kMaxSections> sections{};
+  std::memcpy(sections.data(), gguf_get_arr_data(header, id), count * sizeof(sections[0]));
   std::uint64_t pairs = 0;
   for (const std::int32_t section : sections) {
     if (section < 0) return Wrong(key);
@@ -55,29 +55,48 @@ Status CheckSections(const gguf_context* header, const std::string& key, std::ui
   return has_positions && pairs <= head_width ? Status::Ok() : Wrong(key);
 }
 
+Status CheckRotations(const gguf_context* header, const std::string& architecture) {
+  const auto key = [&](const char* suffix) { return architecture + "." + suffix; };
+  const auto number = [&](const char* suffix, std::uint32_t fallback) {
+    return FindNumber(header, key(suffix)).value_or(fallback);
+  };
+  const std::uint32_t heads = FindFirstNumber(header, key("attention.head_count")).value_or(1);
+  const std::uint32_t width =
+      number("attention.key_length", number("embedding_length", 0) / std::max<std::uint32_t>(1, heads));
+  const std::uint32_t rotated = number("rope.dimension_count", width);
+  if (!CanRotate(rotated, width)) return Wrong(key("rope.dimension_count"));
+  // Layers with windows have the others' figures where they have none of their own.
+  if (!CanRotate(number("rope.dimension_count_swa", rotated), number("attention.key_length_swa", width))) {
+    return Wrong(key("rope.dimension_count_swa"));
+  }
+  return CheckSections(header, key("rope.dimension_sections"), width);
+}
+
+// What is added, multiplied or convolved with, as against what rows are multiplied by as a matrix.
+bool IsF32Alone(std::string_view tensor) {
+  if (!tensor.ends_with(".weight")) return true;
+  for (const char* suffix :
+       {"norm.weight", "_base.weight", "_scale.weight", "attn_sinks.weight", "ssm_conv1d.weight"}) {
+    if (tensor.ends_with(suffix)) return true;
+  }
+  return tensor.starts_with("rope_");
+}
+
 }  // namespace
 
 Status CheckFigures(const gguf_context* header, const std::string& architecture) {
   const auto key = [&](const char* suffix) { return architecture + "." + suffix; };
-  const auto number = [&](const char* suffix, std::uint64_t fallback) {
+  const auto number = [&](const char* suffix, std::uint32_t fallback) {
     return FindNumber(header, key(suffix)).value_or(fallback);
   };
-  const std::uint64_t heads = std::max<std::uint64_t>(1, number("attention.head_count", 1));
-  const std::uint64_t width = number("attention.key_length", number("embedding_length", 0) / heads);
-  const std::uint64_t window_width = number("attention.key_length_swa", width);
-  for (const Status& status : {
-           CheckEpsilons(header),
-           CheckRotation(header, key("rope.dimension_count"), width),
-           CheckRotation(header, key("rope.dimension_count_swa"), window_width),
-           CheckSections(header, key("rope.dimension_sections"), width),
-       }) {
-    if (!status.ok()) return status;
-  }
+  Status status = CheckEpsilons(header);
+  if (status.ok()) status = CheckRotations(header, architecture);
+  if (!status.ok()) return status;
   if (number("attention.sliding_window", 0) > kMaxWindow) return Wrong(key("attention.sliding_window"));
   if (number("hyper_connection.sinkhorn_iterations", 0) > kMaxSinkhornIterations) {
     return Wrong(key("hyper_connection.sinkhorn_iterations"));
   }
-  const std::uint64_t drafting = number("nextn_predict_layers", 0);
+  const std::uint32_t drafting = number("nextn_predict_layers", 0);
   if (drafting > 0 && drafting >= number("block_count", 0)) return Wrong(key("nextn_predict_layers"));
   // The loader divides by these.
   for (const char* divisor : {"full_attention_interval", "attention.output_group_count"}) {
@@ -89,8 +108,7 @@ Status CheckFigures(const gguf_context* header, const std::string& architecture)
 Status CheckTensorTypes(const gguf_context* header) {
   for (std::int64_t i = 0; i < gguf_get_n_tensors(header); ++i) {
     const std::string_view name = gguf_get_tensor_name(header, i);
-    if (name.ends_with("exps.bias") && gguf_get_tensor_type(header, i) != GGML_TYPE_F32)
-      return Wrong("experts' biases");
+    if (IsF32Alone(name) && gguf_get_tensor_type(header, i) != GGML_TYPE_F32) return Wrong(name);
   }
   return Status::Ok();
 }

@@ -14,7 +14,8 @@ namespace meshnet {
 // Of a model's metadata. kNotGguf, and the figure's name.
 Status CheckFigures(const gguf_context* header, const std::string& architecture);
 
-// Of the tensors of one part: types that no step computes with. kNotGguf.
+// Of the tensors of one part: types that no step computes with. kNotGguf, and the tensor's
+// name.
 Status CheckTensorTypes(const gguf_context* header);
 
 }  // namespace meshnet

@@ -97,6 +97,14 @@ TEST_F(LlamaHostileFileTest, FiguresForWhichAStepWouldAbortAreRefusedByName) {
       {"rope.dimension_count", Number("rope.dimension_count", 3)},
       {"rope.dimension_count", Number("rope.dimension_count", 4096)},
       {"rope.dimension_count_swa", Number("rope.dimension_count_swa", 0)},
+      {"rope.dimension_count_swa", Number("attention.key_length_swa", 2)},
+      {"rope.dimension_count",
+       [](gguf_context* gguf) {
+         gguf_remove_key(gguf, "llama.rope.dimension_count");
+         gguf_set_val_u32(gguf, "llama.attention.key_length", 33);
+       }},
+      {"rope.dimension_sections",
+       [](gguf_context* gguf) { gguf_set_val_i32(gguf, "llama.rope.dimension_sections", 0); }},
       {"rope.dimension_sections", sections({0, 0, 0, 4})},
       {"rope.dimension_sections", sections({1, -1, 0, 0})},
       {"rope.dimension_sections", sections({4096, 1, 1, 0})},
@@ -110,14 +118,20 @@ TEST_F(LlamaHostileFileTest, FiguresForWhichAStepWouldAbortAreRefusedByName) {
   for (const auto& [what, change] : changes) {
     const Status status = Load(Changed(change));
     EXPECT_EQ(status.code(), Code::kNotGguf) << what;
-    EXPECT_NE(status.message().find(what), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find(what), std::string::npos) << what << ": " << status.message();
   }
   const range::GgmlPtr room(ggml_init({/*mem_size=*/1 << 16, /*mem_buffer=*/nullptr, /*no_alloc=*/false}));
   ggml_tensor* bias = ggml_new_tensor_1d(room.get(), GGML_TYPE_F16, 32);
   ggml_set_name(bias, "blk.0.ffn_up_exps.bias");
-  EXPECT_EQ(Load(Changed([bias](gguf_context* gguf) { gguf_add_tensor(gguf, bias); })).code(), Code::kNotGguf);
+  const Status type = Load(Changed([bias](gguf_context* gguf) { gguf_add_tensor(gguf, bias); }));
+  EXPECT_EQ(type.code(), Code::kNotGguf);
+  EXPECT_NE(type.message().find("\"blk.0.ffn_up_exps.bias\""), std::string::npos) << type.message();
   EXPECT_TRUE(Load(Changed(sections({1, 1, 1, 0}))).ok());
   EXPECT_TRUE(Load(Changed(epsilon(0))).ok());
+  // No type that llama.cpp reads figures in.
+  EXPECT_EQ(
+      Load(Changed([](gguf_context* gguf) { gguf_set_val_u64(gguf, "llama.block_count", (1ull << 32) + 2); })).code(),
+      Code::kTruncated);
   std::printf("figures refused: %zu\n", changes.size());
 }
 
