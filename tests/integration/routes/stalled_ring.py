@@ -48,7 +48,7 @@ ROW_MS: Final = {"direct": 8.0, "relay": 12.0}  # on both workers together; a re
 WINDOW_S: Final = 1.2
 # Of the rate that the workers' row time allows; with less the machine was busy with something else.
 QUIET_SHARE: Final = 0.7
-TRIES: Final = 3  # as many rounds as are wanted, at most
+TRIES: Final = 6  # as many rounds as are wanted, at most
 STILL_S: Final = 0.3
 HEAD, TAIL = "head", "tail"
 # Of other machines: one stands for the tail of a session whose head is ours, one the other way round.

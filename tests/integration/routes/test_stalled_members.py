@@ -11,7 +11,7 @@ import pytest
 from tests.integration.relay.process import a_relay
 from tests.integration.routes.stalled_ring import OTHERS, TAIL, Ring, a_ring
 
-pytestmark = [pytest.mark.native, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.native, pytest.mark.timeout(300)]
 
 KEPT_MIN = 0.90
 ROUNDS = 5

@@ -173,7 +173,9 @@ async def test_a_codec_is_one_that_is_known_and_of_a_seam(
 
 async def test_a_chunk_of_many_messages_crosses_packed(routes: Routes) -> None:
     width, rows = 8192, 128
-    given = terms(codec=Codec.BF16, prompt=tuple(number % 256 for number in range(rows)), max_tokens=2, chunk_rows=rows)
+    prompt = tuple(number % 256 for number in range(rows))
+    # A simulated worker packs a million numbers in Python: a busy machine takes seconds for it.
+    given = terms(codec=Codec.BF16, prompt=prompt, max_tokens=2, chunk_rows=rows, step_deadline_ms=30_000)
     async with routes([4], width=width) as route:
         answer = await (await open_all(route, given)).generate()
         parts = [one.frame for one in route.frames if one.frame.phase == Phase.PREFILL and one.frame.from_stage == 0]
