@@ -82,6 +82,21 @@ bool IsF32Alone(std::string_view tensor) {
   return tensor.starts_with("rope_");
 }
 
+// Types that no row is multiplied by; whole numbers are for tables of indices.
+bool IsNoWeight(std::string_view tensor, ggml_type type) {
+  switch (type) {
+    case GGML_TYPE_I8:
+    case GGML_TYPE_I16:
+    case GGML_TYPE_I64:
+    case GGML_TYPE_F64:
+      return true;
+    case GGML_TYPE_I32:
+      return !tensor.ends_with("ffn_gate_tid2eid.weight");
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Status CheckFigures(const gguf_context* header, const std::string& architecture) {
@@ -108,7 +123,8 @@ Status CheckFigures(const gguf_context* header, const std::string& architecture)
 Status CheckTensorTypes(const gguf_context* header) {
   for (std::int64_t i = 0; i < gguf_get_n_tensors(header); ++i) {
     const std::string_view name = gguf_get_tensor_name(header, i);
-    if (IsF32Alone(name) && gguf_get_tensor_type(header, i) != GGML_TYPE_F32) return Wrong(name);
+    const ggml_type type = gguf_get_tensor_type(header, i);
+    if (IsNoWeight(name, type) || (IsF32Alone(name) && type != GGML_TYPE_F32)) return Wrong(name);
   }
   return Status::Ok();
 }
