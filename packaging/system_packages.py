@@ -123,10 +123,29 @@ def unpack(packages: list[str], prefix: Path, *, leave_out: re.Pattern[str] = _N
     fresh = work / "fresh"
     for archive in sorted(archives.glob("*.deb")):
         subprocess.run(["dpkg", "-x", str(archive), str(fresh)], check=True, timeout=_APT_TIMEOUT_S)
+    complete_links(fresh, Path("/"))
     shutil.rmtree(prefix, ignore_errors=True)
     fresh.replace(prefix)
     shutil.rmtree(work)
     return len(wanted)
+
+
+def complete_links(prefix: Path, root: Path) -> int:
+    """Point links of an unpacked prefix that lead nowhere to what `root` has in the same place; return their number.
+
+    A development package links to the library beside it, which is in a package that the machine may have installed, and
+    which is then not unpacked. The linker would take a static library in its place.
+    """
+    count = 0
+    for link in prefix.rglob("*.so"):
+        if not link.is_symlink() or link.exists() or link.readlink().is_absolute():
+            continue
+        installed = root / link.parent.relative_to(prefix) / link.readlink()
+        if installed.exists():
+            link.unlink()
+            link.symlink_to(installed)
+            count += 1
+    return count
 
 
 def _simulate(packages: list[str], options: list[str]) -> list[tuple[str, str]]:

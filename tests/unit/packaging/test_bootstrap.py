@@ -90,3 +90,19 @@ def test_any_change_of_what_is_installed_changes_the_stamp(monkeypatch, tmp_path
     changed.write_text("something==1\n")
     monkeypatch.setattr(bootstrap, "CONSTRAINTS", changed)
     assert bootstrap._inputs_digest() != before
+
+
+def test_links_to_libraries_that_the_machine_has_lead_to_them(tmp_path):
+    prefix, root = tmp_path / "prefix", tmp_path / "root"
+    unpacked, installed = prefix / "usr/lib/arch", root / "usr/lib/arch"
+    for folder in (unpacked, installed):
+        folder.mkdir(parents=True)
+    (installed / "libabsl.so.1").write_text("installed")
+    (installed / "libgrpc.so.1").write_text("another version")
+    (unpacked / "libgrpc.so.1").write_text("unpacked")
+    for name in ("absl", "grpc", "absent"):
+        (unpacked / f"lib{name}.so").symlink_to(f"lib{name}.so.1")
+    assert system_packages.complete_links(prefix, root) == 1
+    assert (unpacked / "libabsl.so").read_text() == "installed"
+    assert (unpacked / "libgrpc.so").read_text() == "unpacked"
+    assert not (unpacked / "libabsent.so").exists()
