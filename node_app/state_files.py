@@ -6,15 +6,12 @@ dies in any way.
 
 from __future__ import annotations
 
-import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from meshnet import directory_lock
 from meshnet.errors import MeshnetError
 from meshnet.whole_file import write_whole
-
-if os.name == "posix":
-    import fcntl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,19 +70,10 @@ def hold_directory(directory: Path) -> Iterator[None]:
     Raises:
         StateError: another agent holds it.
     """
-    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, PRIVATE_FILE_MODE)
-    try:
-        _lock(descriptor, directory)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(directory_lock.hold_directory(directory))
+        except directory_lock.DirectoryInUseError as error:
+            message = f"another node already runs with {directory}; give each its own --state-dir"
+            raise StateError("state_in_use", "State directory in use", message) from error
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _lock(descriptor: int, directory: Path) -> None:
-    if os.name != "posix":
-        return  # the Windows backend brings its own lock with the first Windows build
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        message = f"another node already runs with {directory}; give each its own --state-dir"
-        raise StateError("state_in_use", "State directory in use", message) from error

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXIT_USAGE: Final = 2
 # Failures of the surroundings, not of the work.
 ADDRESSES: Final = frozenset({"port_taken", "port_forbidden", "address_unavailable"})
-SURROUNDINGS: Final = ADDRESSES | {"relay_failed", "no_site", "not_migrated", "no_relay_url"}
+SURROUNDINGS: Final = ADDRESSES | {"relay_failed", "no_site", "not_migrated", "no_relay_url", "data_in_use"}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -6,12 +6,14 @@ start fails before the ready line, with status 2.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import os
 import sys
 from typing import TYPE_CHECKING
 
+from meshnet.directory_lock import DirectoryInUseError, hold_directory
 from meshnet.errors import MeshnetError
 from meshnet.parent_death import bound_command, die_with_parent
 from tracker_site.commands.django_setup import set_up_django
@@ -22,6 +24,9 @@ from tracker_site.ops.server import bind, probe_port, run_site
 
 if TYPE_CHECKING:
     import argparse
+    import socket
+    from collections.abc import Iterator
+    from pathlib import Path
 
 RELAY_MODULE = "tracker_site.relay"
 
@@ -34,7 +39,7 @@ def serve(chosen: argparse.Namespace) -> int:
     """Run Daphne here, and the relay as a child unless another one serves, until SIGTERM or SIGINT.
 
     Raises:
-        MeshnetError: a code of `ListenError`, relay_failed, not_migrated or no_relay_url.
+        MeshnetError: a code of `ListenError`, relay_failed, not_migrated, data_in_use or no_relay_url.
     """
     if chosen.parent_pid:
         die_with_parent(chosen.parent_pid)
@@ -46,13 +51,21 @@ def serve(chosen: argparse.Namespace) -> int:
 
     from tracker_site.billing.holds import release_left  # noqa: PLC0415
     from tracker_site.commands.administration import require_migrated  # noqa: PLC0415
-    from tracker_site.config.asgi import application  # noqa: PLC0415
     from tracker_site.nodes.presence import forget_connections  # noqa: PLC0415
 
     require_migrated()
-    if settings.IS_SINGLE_PROCESS:
-        forget_connections()
-        release_left()
+    with _alone(settings.DATA_DIRECTORY) if settings.IS_SINGLE_PROCESS else contextlib.nullcontext():
+        if settings.IS_SINGLE_PROCESS:
+            forget_connections()
+            release_left()
+        return _run(chosen, listening, relay_port)
+
+
+def _run(chosen: argparse.Namespace, listening: socket.socket, relay_port: int | None) -> int:
+    from django.conf import settings  # noqa: PLC0415 - set up by the caller
+
+    from tracker_site.config.asgi import application  # noqa: PLC0415
+
     relay_process = None if relay_port is None else RelayProcess(bound_command(_relay_command(chosen.host, relay_port)))
     site_url = f"http://{_in_url(chosen.host)}:{listening.getsockname()[1]}"
     ready = json.dumps({"ready": True, "site": site_url, "relay": settings.RELAY_URL, "pid": os.getpid()})
@@ -60,6 +73,21 @@ def serve(chosen: argparse.Namespace) -> int:
     if failure is not None:
         raise failure
     return 0
+
+
+@contextlib.contextmanager
+def _alone(data: Path) -> Iterator[None]:
+    """No other site serves with these data: it would take the nodes' connections and the holds for left over."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(hold_directory(data))
+        except DirectoryInUseError as error:
+            message = (
+                f"another site already serves with {data}: name another folder in {environment.SITE_DATA}, "
+                "or let both share PostgreSQL and Redis"
+            )
+            raise ServeError("data_in_use", "The site's data are in use", message) from error
+        yield
 
 
 def relay(chosen: argparse.Namespace) -> int:

@@ -258,14 +258,29 @@ def test_a_relay_that_nodes_could_not_reach_is_one_line(site: Site) -> None:
     assert done.stderr.splitlines()[-1].endswith("[no_relay_url]")
 
 
-def test_a_relay_that_runs_elsewhere_is_used_and_none_is_started(site: Site) -> None:
+def test_a_relay_that_runs_elsewhere_is_used_and_none_is_started(site: Site, tmp_path: Path) -> None:
     _, first = site.serve()
-    second, ready = site.serve(options=("--no-relay",), MESHNET_RELAY_URL=str(first["relay"]))
+    assert site.run("migrate", MESHNET_SITE_DATA=str(tmp_path / "other")).returncode == 0
+    elsewhere = {"MESHNET_SITE_DATA": str(tmp_path / "other"), "MESHNET_RELAY_URL": str(first["relay"])}
+    second, ready = site.serve(options=("--no-relay",), **elsewhere)
     assert ready["relay"] == first["relay"]
     assert psutil.Process(second.pid).children() == []
     second.send_signal(signal.SIGTERM)
     assert second.wait(DEADLINE_S) == 0
     assert is_listening(port_of(first["relay"]))
+
+
+def test_a_second_site_with_the_same_data_is_refused_and_harms_nothing(site: Site, tmp_path: Path) -> None:
+    first, _ = site.serve()
+    done = site.run("serve", "--port", "0", "--relay-port", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    line = done.stderr.splitlines()[-1]
+    assert str(tmp_path) in line
+    assert line.endswith("[data_in_use]")
+    first.kill()  # leaves no lock behind
+    first.wait(DEADLINE_S)
+    _, ready = site.serve()
+    assert ready["ready"] is True
 
 
 def test_no_relay_at_all_is_one_line(site: Site) -> None:
