@@ -85,9 +85,9 @@ def _import_model(chosen: argparse.Namespace) -> Outcome:
         "legal_cuts": model.legal_cuts,
         "golden_digest": model.golden_digest,
     }
-    words = f"{model.name} is offered now" if imported.is_new else f"{model.name} was offered before"
+    found = "is offered now" if imported.is_new else "was offered before and keeps name and prices"
     lost = "; its golden probe lacked rows and was dropped: make another" if imported.lost_golden else ""
-    return Outcome(f"{words}: {model.architecture}, {model.n_layers} layers{lost}", fields)
+    return Outcome(f"{model.name} {found}: {model.architecture}, {model.n_layers} layers{lost}", fields)
 
 
 def _import_golden(chosen: argparse.Namespace) -> Outcome:
