@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from node_app.installing import installing
-
 EXIT_FAILED: Final = 1
+# Not by pip alone: it may choose PyTorch's build for GPUs.
+ADVICE: Final = "in Meshnet's folder: make torch (pip install -e '.[torch]' may bring the build for GPUs, several GB)"
 
 
 def main() -> int:
@@ -19,8 +19,7 @@ def main() -> int:
     try:
         from node_app.torch_engine.serving import serve  # noqa: PLC0415 - needs the extra, which is told in words
     except ModuleNotFoundError as error:
-        advice = f"{installing('torch')}, or .venv/bin/python packaging/torch_extra.py"
-        words = f"the extra [torch] is not installed: there is no {error.name}; {advice}"
+        words = f"the extra [torch] is not installed: there is no {error.name}; {ADVICE}"
         # The agent takes what begins like this for the worker's own words, and says it where the worker does not start.
         sys.stderr.write(f"meshnet-worker: {words} [missing_extra]\n")
         return EXIT_FAILED

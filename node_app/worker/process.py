@@ -39,6 +39,13 @@ OWN_WORDS = "meshnet-worker: "
 LAST_WORDS_LENGTH_MAX = 200
 LAST_WORDS_TIMEOUT_S = 1.0
 
+# Exit status of a worker that cannot serve, and says why: its port may be free later.
+EXIT_CANNOT_SERVE = 1
+# How what it says ends where something is not installed.
+MISSING_EXTRA = " [missing_extra]"
+# From here on a shell tells by its own status which signal ended what it ran.
+SHELL_SIGNAL_STATUS = 128
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerCommand:
@@ -152,9 +159,7 @@ class WorkerProcess:
         if not line:
             status = await self._process.wait()
             await asyncio.wait([errors], timeout=LAST_WORDS_TIMEOUT_S)
-            why = f": {self._last_words}" if self._last_words else ""
-            message = f"the worker ended before it was ready ({describe_exit(status)}){why}"
-            raise WorkerError("worker_not_ready", "Worker did not start", message)
+            raise ended_early(status, self._last_words)
         if not _is_ready_line(line):
             raise WorkerError("worker_not_ready", "Worker did not start", "its first line is not a ready line")
         self._pumps.append(asyncio.create_task(_log_lines(self._stdout), name="worker-stdout"))
@@ -217,6 +222,23 @@ def describe_exit(status: int) -> str:
         return f"signal {signal.Signals(-status).name}"
     except ValueError:
         return f"signal {-status}"
+
+
+def ended_early(status: int, last_words: str) -> WorkerError:
+    """Return the error for a program that ended before its ready line.
+
+    `worker_unusable`: it ended by itself, and nothing it says gives hope that it will not do so again.
+
+    Args:
+        status: its exit status; negative: the signal that ended it.
+        last_words: what it said of itself; empty: nothing.
+    """
+    is_signal = status < 0 or status > SHELL_SIGNAL_STATUS
+    is_passing = status == EXIT_CANNOT_SERVE and bool(last_words) and not last_words.endswith(MISSING_EXTRA)
+    is_unusable = not is_signal and not is_passing
+    why = last_words or ("is it a meshnet-worker?" if is_unusable else "")
+    message = f"the worker ended before it was ready ({describe_exit(status)})" + (f": {why}" if why else "")
+    return WorkerError("worker_unusable" if is_unusable else "worker_not_ready", "Worker did not start", message)
 
 
 def _piped(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:

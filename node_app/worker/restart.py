@@ -3,14 +3,15 @@
 Invariant: pure. A worker that served well is restarted at once; one that keeps dying is restarted ever more slowly,
 but forever, because a volunteer's machine may be short of memory for an hour and fine afterwards. A shard that failed
 its self test is loaded again after minutes at the earliest: it will most likely fail again. Only what cannot
-change by trying again (a file that is no model, an architecture that is not supported) is final, and nothing once the
-shard has served: the file is being replaced then, and will be whole again.
+change by trying again (a file that is no model, an architecture that is not supported, a program that is no worker) is
+final, and nothing once the shard has served: the file is being replaced then, and will be whole again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
 
 from meshnet.backoff import Backoff
 
@@ -23,7 +24,7 @@ SELF_TEST_BACKOFF = Backoff(first_s=120.0, longest_s=3600.0, factor=4.0)
 STABLE_AFTER_S = 60.0
 
 # Refusals of Load that the same file, layers and build will give again.
-FINAL_CODES = frozenset(
+FINAL_LOAD_CODES = frozenset(
     {
         "context_too_long",
         "file_missing",
@@ -34,6 +35,8 @@ FINAL_CODES = frozenset(
         "unsupported_architecture",
     }
 )
+# The same program will end in the same way.
+FINAL_START_CODES = frozenset({"worker_unusable"})
 
 
 class EndCause(Enum):
@@ -46,6 +49,12 @@ class EndCause(Enum):
     LOAD_FAILED = auto()  # Load was refused or broke off
     BRIDGE_LOST = auto()  # the stream of frames broke
     SELF_TEST_FAILED = auto()  # the shard computes other rows than it should
+
+
+FINAL_CODES: Final[dict[EndCause, frozenset[str]]] = {
+    EndCause.LOAD_FAILED: FINAL_LOAD_CODES,
+    EndCause.START_FAILED: FINAL_START_CODES,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +98,7 @@ def plan_restart(end: WorkerEnd, failures_before: int, jitter: float, *, has_ser
         jitter: uniform in [0, 1).
         has_served: the shard has served before, in an earlier worker of this agent.
     """
-    if end.cause is EndCause.LOAD_FAILED and end.code in FINAL_CODES and not has_served:
+    if end.code in FINAL_CODES.get(end.cause, ()) and not has_served:
         return GiveUp(end.message)
     if end.cause is EndCause.SELF_TEST_FAILED:
         return Restart(SELF_TEST_BACKOFF.delay_s(failures_before + 1, jitter), failures_before + 1)

@@ -143,13 +143,33 @@ async def test_a_state_directory_serves_one_node(tmp_path: Path, fake_model: Pat
 
 async def test_a_worker_that_never_listens_is_tried_again_ever_more_slowly(tmp_path: Path, fake_model: Path) -> None:
     program = tmp_path / "broken-worker"
-    program.write_text("#!/bin/sh\nexit 9\n")
+    program.write_text("#!/bin/sh\nkill -9 $$\n")
     program.chmod(0o755)
     async with a_site(Site("ws://127.0.0.1:9")) as site:
         given = ["--site", site.url, "--token", GOOD_TOKEN, "--gguf", str(fake_model), "--worker", str(program)]
         async with a_node(tmp_path / "state", *given):
             report = await site.wait_for_state("node-0", "degraded")
-            assert "exit status 9" in report.reason
+            assert "signal SIGKILL" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("exit 0", "(exit status 0): is it a meshnet-worker?"),
+        ("echo 'meshnet-worker: no torch; make torch [missing_extra]' >&2; exit 1", "(exit status 1): no torch; make"),
+    ],
+)
+async def test_a_program_that_will_never_be_a_worker_is_final(
+    tmp_path: Path, fake_model: Path, script: str, said: str
+) -> None:
+    program = tmp_path / "no-worker"
+    program.write_text(f"#!/bin/sh\necho >> {tmp_path}/starts\n{script}\n")
+    program.chmod(0o755)
+    given = ["--site", NOWHERE, "--token", "t", "--gguf", str(fake_model), "--worker", str(program)]
+    async with a_node(tmp_path / "state", *given) as node:
+        assert await node.wait() == 1
+    assert said in last_words(node.log)
+    assert (tmp_path / "starts").read_text() == "\n"
 
 
 async def test_a_quit_is_status_0(tmp_path: Path, fake_model: Path, simulated_worker: Path) -> None:
@@ -164,7 +184,7 @@ async def test_an_engine_that_crashes_in_every_step_is_reported_and_not_routable
     tmp_path: Path, fake_model: Path
 ) -> None:
     program = write_worker_program(tmp_path, Faults(), name="crashing")
-    program.write_text(program.read_text().replace('"$@"', '"$@" & sleep 0.1; kill -9 $!'))
+    program.write_text(program.read_text().replace('"$@"', '"$@" & sleep 0.1; kill -9 $!; wait $!'))
     async with a_site(Site("ws://127.0.0.1:9")) as site:
         given = ["--site", site.url, "--token", GOOD_TOKEN, "--gguf", str(fake_model), "--worker", str(program)]
         async with a_node(tmp_path / "state", *given):

@@ -156,24 +156,29 @@ async def test_a_condemned_worker_is_ended_with_the_reason(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "code", "said"),
     [
-        ("exit 9", "exit status 9"),
-        ("kill -9 $$", "signal SIGKILL"),
-        ("echo hello; sleep 60", "not a ready line"),
-        ("echo '{\"ready\": false}'; sleep 60", "not a ready line"),
-        ("head -c 100000 /dev/zero | tr '\\0' x; echo; sleep 60", "too long"),
+        ("exit 9", "worker_unusable", "(exit status 9): is it a meshnet-worker?"),
+        ("exit 0", "worker_unusable", "(exit status 0): is it a meshnet-worker?"),
+        ("echo 'meshnet-worker: an option' >&2; exit 2", "worker_unusable", "(exit status 2): an option"),
+        ("echo 'meshnet-worker: cannot listen' >&2; exit 1", "worker_not_ready", "(exit status 1): cannot listen"),
+        ("kill -9 $$", "worker_not_ready", "(signal SIGKILL)"),
+        ("sh -c 'kill -9 $$'; exit $?", "worker_not_ready", "(exit status 137)"),
+        ("echo hello; sleep 60", "worker_not_ready", "not a ready line"),
+        ("echo '{\"ready\": false}'; sleep 60", "worker_not_ready", "not a ready line"),
+        ("head -c 100000 /dev/zero | tr '\\0' x; echo; sleep 60", "worker_not_ready", "too long"),
     ],
 )
-async def test_a_program_that_is_no_worker_is_told_and_ended(tmp_path: Path, script: str, said: str) -> None:
+async def test_a_program_that_is_no_worker_is_told_and_ended(tmp_path: Path, script: str, code: str, said: str) -> None:
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\n{script}\n")
     program.chmod(0o755)
     supervisor = WorkerSupervisor(
         WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_capture=False), QUICK
     )
-    with pytest.raises(WorkerError, match="worker_not_ready") as caught:
+    with pytest.raises(WorkerError) as caught:
         await supervisor.start()
+    assert caught.value.code == code
     assert said in caught.value.message
     assert is_gone(int((tmp_path / "pid").read_text()))
 

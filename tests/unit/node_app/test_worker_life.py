@@ -18,7 +18,7 @@ from node_app.hardware.null import NullHardware
 from node_app.refusal import WORKER_LOST
 from node_app.worker.client import LoadedShard, ProbeResult
 from node_app.worker.limits import Wishes
-from node_app.worker.restart import FINAL_CODES, EndCause
+from node_app.worker.restart import FINAL_LOAD_CODES, EndCause
 from node_app.worker_life import WorkerEndedError, WorkerLife
 from tests.simulators.fake_engine import FakeShard
 from tests.simulators.fake_model import write_fake_model
@@ -109,7 +109,7 @@ async def test_a_file_that_was_replaced_while_it_was_loaded_is_not_served_and_tr
     with pytest.raises(WorkerEndedError) as caught:
         await life.load()
     assert (caught.value.end.cause, caught.value.end.code) == (EndCause.LOAD_FAILED, "changed")
-    assert caught.value.end.code not in FINAL_CODES
+    assert caught.value.end.code not in FINAL_LOAD_CODES
     assert worker.is_ended
     worker.meanwhile, worker.is_ended = lambda: None, False
     await life.load()

@@ -8,6 +8,7 @@ from node_app.worker.restart import FINAL_CODES, STABLE_AFTER_S, EndCause, GiveU
 
 SELF_TEST_DELAYS_S = (120.0, 480.0, 1920.0, 3600.0, 3600.0)
 NO_JITTER = 1.0  # the whole delay
+FINAL = [(cause, code) for cause, codes in FINAL_CODES.items() for code in sorted(codes)]
 
 
 @pytest.mark.parametrize(
@@ -42,17 +43,19 @@ def test_wrong_rows_are_not_tried_again_for_minutes(failures_before: int, delay_
     assert outcome == Restart(delay_s, failures_before + 1)
 
 
-@pytest.mark.parametrize("code", sorted(FINAL_CODES))
-def test_what_the_same_file_will_give_again_is_final(code: str) -> None:
-    assert plan_restart(WorkerEnd(EndCause.LOAD_FAILED, code, "why"), 0, NO_JITTER, has_served=False) == GiveUp("why")
+@pytest.mark.parametrize(("cause", "code"), FINAL)
+def test_what_trying_again_will_give_again_is_final(cause: EndCause, code: str) -> None:
+    assert plan_restart(WorkerEnd(cause, code, "why"), 0, NO_JITTER, has_served=False) == GiveUp("why")
 
 
-@pytest.mark.parametrize("code", sorted(FINAL_CODES))
-def test_nothing_is_final_once_the_shard_has_served(code: str) -> None:
-    outcome = plan_restart(WorkerEnd(EndCause.LOAD_FAILED, code, "why"), 0, NO_JITTER, has_served=True)
+@pytest.mark.parametrize(("cause", "code"), FINAL)
+def test_nothing_is_final_once_the_shard_has_served(cause: EndCause, code: str) -> None:
+    outcome = plan_restart(WorkerEnd(cause, code, "why"), 0, NO_JITTER, has_served=True)
     assert isinstance(outcome, Restart)
 
 
-@pytest.mark.parametrize("cause", [cause for cause in EndCause if cause is not EndCause.LOAD_FAILED])
-def test_only_a_refused_load_is_final(cause: EndCause) -> None:
-    assert isinstance(plan_restart(WorkerEnd(cause, "not_gguf", "why"), 0, NO_JITTER, has_served=False), Restart)
+@pytest.mark.parametrize("cause", EndCause)
+@pytest.mark.parametrize("code", ["not_gguf", "worker_unusable", "worker_not_ready", "worker_missing"])
+def test_a_code_is_final_for_its_own_cause_alone(cause: EndCause, code: str) -> None:
+    outcome = plan_restart(WorkerEnd(cause, code, "why"), 0, NO_JITTER, has_served=False)
+    assert isinstance(outcome, GiveUp) is ((cause, code) in FINAL)
