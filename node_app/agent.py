@@ -36,7 +36,7 @@ from node_app.refusal import WORKER_CHANGED, WORKER_LOST, StageRefusedError
 from node_app.session_plane import SessionPlane
 from node_app.site_side import SiteContext, SiteSide
 from node_app.state import AgentState, WorkerPhase, apply
-from node_app.worker.restart import GiveUp, WorkerEnd, plan_restart
+from node_app.worker.restart import GiveUp, WorkerEnd, explain, plan_restart
 from node_app.worker_life import WorkerEndedError, WorkerLife
 
 if TYPE_CHECKING:
@@ -247,13 +247,14 @@ class Agent:
 
     def _on_worker_end(self, end: WorkerEnd) -> None:
         outcome = plan_restart(end, self.state.worker.failures, self._jitter(), has_served=self.state.worker.has_served)
-        logger.warning("worker: %s (%s)", end.message, end.code)
+        why = explain(end)
+        logger.warning("worker: %s (%s)", why, end.code)
         # The state first: sessions that end now must not be looked for on a worker that is gone.
         if isinstance(outcome, GiveUp):
             self._emit(WorkerGivenUp(outcome.reason))
             self._emit(FatalFailure(outcome.reason))
         else:
-            self._emit(WorkerDown(end.message, outcome.failures, outcome.delay_s))
+            self._emit(WorkerDown(why, outcome.failures, outcome.delay_s))
         self.plane.end_all(WORKER_LOST, end.message)
 
     async def _hold_data(self) -> None:

@@ -2,7 +2,8 @@
 
 Invariant: pure. A worker that served well is restarted at once; one that keeps dying is restarted ever more slowly,
 but forever, because a volunteer's machine may be short of memory for an hour and fine afterwards. A shard that failed
-its self test is loaded again after minutes at the earliest: it will most likely fail again. Only what cannot
+its self test, or computes what is no number, is loaded again after minutes at the earliest: it will most likely fail
+again. Only what cannot
 change by trying again (a file that is no model, an architecture that is not supported, a program that is no worker) is
 final, and nothing once the shard has served: the file is being replaced then, and will be whole again.
 """
@@ -19,6 +20,10 @@ RESTART_BACKOFF = Backoff(first_s=0.1, longest_s=60.0, factor=3.0)
 
 # A bit that flipped while the weights were read is gone when they are read again; a wrong kernel is not.
 SELF_TEST_BACKOFF = Backoff(first_s=120.0, longest_s=3600.0, factor=4.0)
+
+# What a step gives where weights are damaged.
+NOT_FINITE = "not_finite"
+DAMAGED = "its file may be damaged: compare its SHA-256 with its source's, or fetch it again"
 
 # Served at least this long: the failure does not count with earlier ones.
 STABLE_AFTER_S = 60.0
@@ -100,7 +105,17 @@ def plan_restart(end: WorkerEnd, failures_before: int, jitter: float, *, has_ser
     """
     if end.code in FINAL_CODES.get(end.cause, ()) and not has_served:
         return GiveUp(end.message)
-    if end.cause is EndCause.SELF_TEST_FAILED:
+    if end.cause is EndCause.SELF_TEST_FAILED or _is_not_finite(end):
         return Restart(SELF_TEST_BACKOFF.delay_s(failures_before + 1, jitter), failures_before + 1)
     failures = 1 if end.served_s >= STABLE_AFTER_S else failures_before + 1
     return Restart(RESTART_BACKOFF.delay_s(failures, jitter), failures)
+
+
+def explain(end: WorkerEnd) -> str:
+    """Return why a worker ended, and what to do where that is known, for the volunteer."""
+    return f"{end.message}; {DAMAGED}" if _is_not_finite(end) else end.message
+
+
+def _is_not_finite(end: WorkerEnd) -> bool:
+    """Whether a probe, which is made of good rows, gave none."""
+    return end.cause is EndCause.PROBE_FAILED and end.code == NOT_FINITE

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from node_app.worker.restart import FINAL_CODES, STABLE_AFTER_S, EndCause, GiveUp, Restart, WorkerEnd, plan_restart
+from node_app.worker.restart import (
+    DAMAGED,
+    FINAL_CODES,
+    STABLE_AFTER_S,
+    EndCause,
+    GiveUp,
+    Restart,
+    WorkerEnd,
+    explain,
+    plan_restart,
+)
 
 SELF_TEST_DELAYS_S = (120.0, 480.0, 1920.0, 3600.0, 3600.0)
 NO_JITTER = 1.0  # the whole delay
+WRONG_ROWS = [(EndCause.SELF_TEST_FAILED, "self_test_failed"), (EndCause.PROBE_FAILED, "not_finite")]
 FINAL = [(cause, code) for cause, codes in FINAL_CODES.items() for code in sorted(codes)]
 
 
@@ -37,10 +48,24 @@ def test_restarts_come_ever_later_until_a_worker_was_stable(
 
 @pytest.mark.parametrize(("failures_before", "delay_s"), list(enumerate(SELF_TEST_DELAYS_S)))
 @pytest.mark.parametrize("served_s", [0.0, STABLE_AFTER_S])
-def test_wrong_rows_are_not_tried_again_for_minutes(failures_before: int, delay_s: float, served_s: float) -> None:
-    end = WorkerEnd(EndCause.SELF_TEST_FAILED, "self_test_failed", "why", served_s)
+@pytest.mark.parametrize(("cause", "code"), WRONG_ROWS)
+def test_wrong_rows_are_not_tried_again_for_minutes(
+    failures_before: int, delay_s: float, served_s: float, cause: EndCause, code: str
+) -> None:
+    end = WorkerEnd(cause, code, "why", served_s)
     outcome = plan_restart(end, failures_before, NO_JITTER, has_served=True)
     assert outcome == Restart(delay_s, failures_before + 1)
+
+
+@pytest.mark.parametrize("cause", [cause for cause in EndCause if cause is not EndCause.SELF_TEST_FAILED])
+@pytest.mark.parametrize("code", ["not_finite", "worker_timeout"])
+def test_only_a_probe_that_gives_no_numbers_makes_a_damaged_file_likely(cause: EndCause, code: str) -> None:
+    end = WorkerEnd(cause, code, "why")
+    outcome = plan_restart(end, 0, NO_JITTER, has_served=False)
+    is_likely = (cause, code) in WRONG_ROWS
+    assert isinstance(outcome, Restart)
+    assert outcome.delay_s == (SELF_TEST_DELAYS_S[0] if is_likely else pytest.approx(0.1))
+    assert explain(end) == (f"why; {DAMAGED}" if is_likely else "why")
 
 
 @pytest.mark.parametrize(("cause", "code"), FINAL)
