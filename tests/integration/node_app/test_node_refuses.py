@@ -62,7 +62,10 @@ def wrong_files(folder: Path, model: Path) -> dict[str, Path]:
         (["--site", "nonsense", "--gguf", "{model}"], "--site"),
         (["--site", NOWHERE, "--gguf", "{folder}/absent.gguf"], "no such file"),
         (["--site", NOWHERE, "--gguf", "{text}"], "is no GGUF file"),
-        (["--site", NOWHERE, "--gguf", "{cut}"], "[truncated]"),
+        (
+            ["--site", NOWHERE, "--gguf", "{cut}"],
+            "cut.gguf is shorter than its header promises: fetch it again [truncated]",
+        ),
         (["--site", NOWHERE, "--gguf", "{sparse}"], "the file is sparse and lacks blk.2.weight (bytes "),
         (["--site", NOWHERE, "--gguf", "{model}", "--layers", "3:1"], "out of order"),
         (["--site", NOWHERE, "--gguf", "{model}", "--layers", "2:9"], "the model has 4 layers"),

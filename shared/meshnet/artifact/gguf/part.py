@@ -25,6 +25,7 @@ from meshnet.artifact.gguf.limits import (
 from meshnet.artifact.gguf.printable import printable_path
 from meshnet.artifact.gguf.reader import HeaderReader, HeaderRoom
 from meshnet.artifact.gguf.tensor_types import TENSOR_TYPES, TensorType
+from meshnet.errors import ArtifactError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,6 +106,12 @@ def read_part(path: Path, room: HeaderRoom, *, is_data_here: bool = True) -> Ggu
             return _read(path, HeaderReader(file, file_bytes, room), file_bytes if is_data_here else MAX_FILE_BYTES)
     except OSError as error:
         raise refused("unreadable", f"{printable_path(path)}: {error.strerror}") from error
+    except ArtifactError as error:
+        if error.code != "truncated":
+            raise
+        # What reads a header's values knows no path, and which value lies beyond the end helps nobody.
+        words = f"{printable_path(path)} is shorter than its header promises: fetch it again"
+        raise refused("truncated", words) from error
 
 
 def _open_regular(path: Path) -> BinaryIO:

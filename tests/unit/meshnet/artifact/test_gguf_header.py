@@ -129,7 +129,7 @@ def test_bad_file(code: str, file: GgufFile, tmp_path: Path) -> None:
 
 def test_paths_are_shown_whole_and_as_one_line(tmp_path: Path) -> None:
     path = tmp_path / "\x1b[2J\n\udcff.gguf"
-    for text, code in (("no model, but long enough", "not_gguf"), (None, "unreadable")):
+    for text, code in (("no model, but long enough", "not_gguf"), ("GGUF\3", "truncated"), (None, "unreadable")):
         path.unlink() if text is None else path.write_text(text)
         with pytest.raises(ArtifactError) as refused:
             read_header(path)
@@ -140,13 +140,14 @@ def test_paths_are_shown_whole_and_as_one_line(tmp_path: Path) -> None:
 
 def test_every_cut_of_the_file_is_noticed(tmp_path: Path) -> None:
     whole = GgufFile().to_bytes()
-    codes = set()
+    codes, path = set(), tmp_path / "model.gguf"
     for length in range(len(whole)):
-        path = tmp_path / "model.gguf"
         path.write_bytes(whole[:length])
         with pytest.raises(ArtifactError) as refused:
             read_header(path)
         codes.add(refused.value.code)
+        is_cut = refused.value.code == "truncated"
+        assert is_cut is (refused.value.message == f"{path} is shorter than its header promises: fetch it again")
     print(json.dumps({"cuts": len(whole), "codes": sorted(codes)}))
     assert codes == {"not_gguf", "truncated"}
 

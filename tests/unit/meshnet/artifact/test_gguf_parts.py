@@ -41,6 +41,16 @@ def test_a_missing_part(tmp_path: Path) -> None:
     assert refused.value.code == "missing_part"
 
 
+def test_a_later_part_that_is_cut_is_named(tmp_path: Path) -> None:
+    path = write_parts(tmp_path)
+    last = tmp_path / "model-00003-of-00003.gguf"
+    last.write_bytes(last.read_bytes()[:-40])
+    with pytest.raises(ArtifactError) as refused:
+        read_header(path)
+    assert refused.value.code == "truncated"
+    assert refused.value.message.startswith(f"{last} is shorter ")
+
+
 def test_another_part_than_the_first(tmp_path: Path) -> None:
     write_parts(tmp_path)
     with pytest.raises(ArtifactError) as refused:
