@@ -3,9 +3,9 @@
 Invariant: pure. A worker that served well is restarted at once; one that keeps dying is restarted ever more slowly,
 but forever, because a volunteer's machine may be short of memory for an hour and fine afterwards. A shard that failed
 its self test, or computes what is no number, is loaded again after minutes at the earliest: it will most likely fail
-again. Only what cannot
-change by trying again (a file that is no model, an architecture that is not supported, a program that is no worker) is
-final, and nothing once the shard has served: the file is being replaced then, and will be whole again.
+again. Only what cannot change by trying again (a file that is no model, an architecture that is not supported, a
+program that is no worker) is final, and nothing once the shard has served: the file is being replaced then, and will
+be whole again.
 """
 
 from __future__ import annotations
