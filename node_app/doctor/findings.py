@@ -19,7 +19,8 @@ MIB: Final = 1024 * 1024
 GIB: Final = 1024 * MIB
 NAME_WIDTH: Final = 12
 VERDICT_WIDTH: Final = 7
-TEXT_LENGTH_MAX: Final = 400
+# Room for the longest advice, which lists packages.
+TEXT_LENGTH_MAX: Final = 600
 
 
 class Verdict(StrEnum):

@@ -1,7 +1,8 @@
 """`meshnet-tray`: looks at this machine's node.
 
-Invariants: status 2 for a wrong command line or a missing part of the installation, 1 for a directory that cannot be
-used, each with one line on stderr. Qt is loaded here and not before, so that its absence can be told in words.
+Invariants: status 2 for a wrong command line, a missing part of the installation or no display, 1 for a directory that
+cannot be used, each with one line on stderr. Qt is loaded here and not before, so that its absence can be told in
+words, and its application is made only where there is a display, since it aborts the process where there is none.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import argparse
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import MeshnetError
-from node_app.installing import installing
+from node_app.installing import installing_qt
 from node_app.state_directory import choose_state_dir
 from node_app.state_files import prepare_directory
+from node_app.ui.display import find_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 EXIT_FAILED: Final = 1
 EXIT_WRONG: Final = 2
@@ -43,7 +45,7 @@ def main() -> int:
         return EXIT_FAILED
     except ImportError as error:
         # Either PySide6 is not installed, or a library of the system that Qt needs is not.
-        sys.stderr.write(f"meshnet-tray: Qt cannot be loaded ({error}); {installing('tray')}\n")
+        sys.stderr.write(f"meshnet-tray: Qt cannot be loaded ({error}); {installing_qt(str(error))}\n")
         return EXIT_WRONG
 
 
@@ -54,11 +56,16 @@ def run(state_dir: Path, *, is_hidden: bool) -> int:
         ImportError: Qt is not there.
         StateError: the directory cannot be used.
     """
-    from PySide6.QtWidgets import QApplication  # noqa: PLC0415 - see the module's invariants
+    from PySide6.QtCore import QLibraryInfo  # noqa: PLC0415 - see the module's invariants
+    from PySide6.QtWidgets import QApplication  # noqa: PLC0415 - as above
 
     from node_app.ui.application import TrayApplication  # noqa: PLC0415 - as above
     from node_app.ui.instance import TrayInstance  # noqa: PLC0415 - as above
 
+    problem = find_problem(os.environ, Path(QLibraryInfo.path(QLibraryInfo.LibraryPath.PluginsPath)))
+    if problem:
+        sys.stderr.write(f"meshnet-tray: {problem}\n")
+        return EXIT_WRONG
     prepare_directory(state_dir)
     application = QApplication(["meshnet-tray"])
     application.setDesktopFileName("meshnet-tray")

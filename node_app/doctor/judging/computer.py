@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from node_app.doctor.findings import GIB, MIB, Finding, failed, ok, warning
-from node_app.installing import installing
+from node_app.installing import installing, installing_qt, missing_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,23 +32,7 @@ NODE_MODULES: Final = (
     "requests",
     "websockets",
 )
-# Packages of Debian and Ubuntu with what Qt needs of the system; a test compares them with packaging/qt_libraries.py.
-QT_PACKAGES: Final = (
-    "libdbus-1-3",
-    "libegl1",
-    "libfontconfig1",
-    "libfreetype6",
-    "libgl1",
-    "libglib2.0-0",
-    "libgssapi-krb5-2",
-    "libx11-6",
-    "libxkbcommon0",
-    "libzstd1",
-    "zlib1g",
-)
 _QT_MODULE: Final = "PySide6.QtWidgets"
-# How glibc says that what a library needs is not there; the libraries named here come with their module, or are built.
-_NO_LIBRARY: Final = re.compile(r"(lib(?!Qt|pyside|shiboken|llama|ggml|mtmd)[\w.+-]+): cannot open shared object file")
 # Of the others: what is not to be had without them, and what helps where it is wanted.
 OPTIONAL_MODULES: Final = {
     _QT_MODULE: ("meshnet-tray does not run", f"where wanted, {installing('tray')}"),
@@ -89,13 +72,12 @@ def judge_modules(problems: Mapping[str, str]) -> Iterator[Finding]:
 
 def _system_library_advice(module: str, problem: str) -> str:
     """Return what helps where the module is there and a library of the system is not; empty where it is not so."""
-    found = _NO_LIBRARY.match(problem)
-    if found is None:
+    library = missing_library(problem)
+    if not library:
         return ""
     if module == _QT_MODULE:
-        install = f"apt-get install {' '.join(QT_PACKAGES)}"
-        return f"where wanted, install the system's libraries that Qt needs; on Debian and Ubuntu: {install}"
-    return f"install the system's package that brings {found[1]}"
+        return f"where wanted, {installing_qt(problem)}"
+    return f"install the system's package that brings {library}"
 
 
 def judge_descriptors(soft: int | None) -> Finding:

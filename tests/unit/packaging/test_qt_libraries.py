@@ -19,12 +19,12 @@ def needed_by(library: Path) -> set[str]:
     return set(re.findall(r"\(NEEDED\)\s+Shared library: \[([^\]]+)\]", text))
 
 
-@pytest.mark.qt
-def test_the_list_is_what_the_wheels_need_and_do_not_bring():
+def foreign_to_the_wheels(*plugins: str) -> set[str]:
+    """Return what the modules that are used, and plugins, need and neither the wheels nor a compiler bring."""
     pyside, shiboken = (Path(find_spec(name).origin).parent for name in ("PySide6", "shiboken6"))
     brought = {path.name: path for folder in (pyside, shiboken) for path in folder.rglob("*.so*")}
     waiting = [pyside / f"Qt{part}.abi3.so" for part in ("Widgets", "Network", "Test")]
-    waiting.append(pyside / "Qt/plugins/platforms/libqoffscreen.so")
+    waiting += [pyside / "Qt/plugins" / plugin for plugin in plugins]
     seen, foreign = set(waiting), set()
     while waiting:
         for name in needed_by(waiting.pop()):
@@ -33,7 +33,20 @@ def test_the_list_is_what_the_wheels_need_and_do_not_bring():
             elif brought[name] not in seen:
                 seen.add(brought[name])
                 waiting.append(brought[name])
-    assert {name for name in foreign if not C_LIBRARY.fullmatch(name)} == set(qt_libraries.LIBRARIES)
+    return {name for name in foreign if not C_LIBRARY.fullmatch(name)}
+
+
+@pytest.mark.qt
+def test_the_list_is_what_the_wheels_need_and_do_not_bring():
+    assert foreign_to_the_wheels("platforms/libqoffscreen.so") == set(qt_libraries.LIBRARIES)
+
+
+@pytest.mark.qt
+def test_the_list_for_displays_is_what_their_plugins_need_beyond_that():
+    platforms = [f"platforms/libq{name}.so" for name in ("offscreen", "xcb", "wayland-generic", "wayland-egl")]
+    drawing = [f"xcbglintegrations/libqxcb-{name}-integration.so" for name in ("egl", "glx")]
+    beyond = foreign_to_the_wheels(*platforms, *drawing) - set(qt_libraries.LIBRARIES)
+    assert beyond == set(qt_libraries.DISPLAY_LIBRARIES)
 
 
 def test_a_library_of_the_system_can_be_loaded_and_another_cannot():

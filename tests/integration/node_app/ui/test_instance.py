@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from node_app.ui import main as tray_main
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -26,10 +28,12 @@ END_TIMEOUT_S = 15.0
 def start_tray() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start `meshnet-tray` as a process; none is left afterwards."""
     started: list[subprocess.Popen[str]] = []
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MESHNET_")}
-    environment |= {"QT_QPA_PLATFORM": "offscreen", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    foreign = ("MESHNET_", "DISPLAY", "WAYLAND_", "XDG_SESSION_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
 
-    def start(*arguments: str) -> subprocess.Popen[str]:
+    def start(*arguments: str, platform: str = "offscreen") -> subprocess.Popen[str]:
+        environment["QT_QPA_PLATFORM"] = platform
         command = [sys.executable, "-m", "node_app.ui.main", *arguments]
         started.append(subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True))
         return started[-1]
@@ -105,3 +109,28 @@ def test_a_directory_that_cannot_be_used_is_one_line(
     lines = process.communicate()[1].splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("meshnet-tray: ")
+
+
+def test_no_display_is_one_line_and_nothing_is_made(
+    tmp_path: Path, start_tray: Callable[..., subprocess.Popen[str]]
+) -> None:
+    process = start_tray("--state-dir", str(tmp_path / "state"), platform="")
+    assert process.wait(END_TIMEOUT_S) == 2
+    (line,) = process.communicate()[1].splitlines()
+    assert line.startswith("meshnet-tray: no display: ")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_library_that_qt_lacks_is_one_line_with_the_systems_packages(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def lack(*_: object, **__: object) -> int:
+        raise ImportError("libGL.so.1: cannot open shared object file: No such file or directory")
+
+    monkeypatch.setattr(tray_main, "run", lack)
+    monkeypatch.setattr(sys, "argv", ["meshnet-tray", "--state-dir", str(tmp_path)])
+    assert tray_main.main() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("meshnet-tray: Qt cannot be loaded (libGL.so.1: ")
+    assert "apt-get install" in line
+    assert "pip" not in line
