@@ -151,13 +151,13 @@ class WorkerProcess:
         try:
             async with asyncio.timeout(timeout_s):
                 line = await self._stdout.readline()
+                status = None if line else await self._process.wait()
         except TimeoutError as error:
             message = f"no ready line within {timeout_s:g} s"
             raise WorkerError("worker_not_ready", "Worker did not start", message) from error
         except ValueError as error:
             raise WorkerError("worker_not_ready", "Worker did not start", "its first line is too long") from error
-        if not line:
-            status = await self._process.wait()
+        if status is not None:
             await asyncio.wait([errors], timeout=LAST_WORDS_TIMEOUT_S)
             raise ended_early(status, self._last_words)
         if not _is_ready_line(line):

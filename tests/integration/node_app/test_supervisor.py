@@ -197,10 +197,13 @@ async def test_a_program_that_prints_without_end_fills_no_log(tmp_path: Path, ca
     assert BURST_LINES <= len(shown) <= BURST_LINES + 4 * DEADLINE_S
 
 
-async def test_a_silent_program_is_given_up_at_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("closing", ["", ">&-"], ids=["silent", "closes its output and goes on"])
+async def test_a_silent_program_is_given_up_at_the_deadline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closing: str
+) -> None:
     monkeypatch.setattr("node_app.worker.supervisor.START_TIMEOUT_S", 0.3)
     program = tmp_path / "program"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.write_text(f"#!/bin/sh\nexec sleep 60 {closing}\n")
     program.chmod(0o755)
     supervisor = WorkerSupervisor(
         WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_capture=False), QUICK
