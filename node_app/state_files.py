@@ -6,7 +6,6 @@ dies in any way.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from meshnet import directory_lock
@@ -14,7 +13,7 @@ from meshnet.errors import MeshnetError
 from meshnet.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 PRIVATE_FILE_MODE = 0o600
@@ -63,17 +62,11 @@ def read_bounded(path: Path, limit_bytes: int) -> bytes | None:
     return data
 
 
-@contextmanager
-def hold_directory(directory: Path) -> Iterator[None]:
+def hold_directory(directory: Path) -> AbstractContextManager[None]:
     """Keep `directory` for this process while the context lasts.
 
     Raises:
         StateError: another agent holds it.
     """
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(directory_lock.hold_directory(directory))
-        except directory_lock.DirectoryInUseError as error:
-            message = f"another node already runs with {directory}; give each its own --state-dir"
-            raise StateError("state_in_use", "State directory in use", message) from error
-        yield
+    message = f"another node already runs with {directory}; give each its own --state-dir"
+    return directory_lock.hold_directory(directory, StateError("state_in_use", "State directory in use", message))

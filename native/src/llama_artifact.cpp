@@ -2,7 +2,6 @@
 
 #include <gguf.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -10,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 
 #include "gguf_limits.h"
 #include "llama_figures.h"

@@ -13,13 +13,24 @@ namespace meshnet {
 namespace {
 
 constexpr std::uint32_t kMaxWindow = 1u << 24;  // llama.cpp multiplies it by sequences, in 32 bits
-constexpr std::uint32_t kMaxSinkhornIterations =
-    1024;  // published models have 20; each is nodes of every layer's graph
+// Each is nodes of every layer's graph.
+constexpr std::uint32_t kMaxSinkhornIterations = 1024;
 constexpr std::size_t kMaxSections = 4;
 
 Status Wrong(std::string_view name) {
   return {Code::kNotGguf, "nothing can be computed with the model's " + Quoted(name)};
 }
+
+// A model's figures, by their names without its architecture's.
+struct Figures {
+  const gguf_context* header;
+  const std::string& architecture;
+
+  std::string Key(const char* name) const { return architecture + "." + name; }
+  std::uint32_t Number(const char* name, std::uint32_t fallback) const {
+    return FindNumber(header, Key(name)).value_or(fallback);
+  }
+};
 
 Status CheckEpsilons(const gguf_context* header) {
   for (std::int64_t id = 0; id < gguf_get_n_kv(header); ++id) {
@@ -55,21 +66,18 @@ Status CheckSections(const gguf_context* header, const std::string& key, std::ui
   return has_positions && pairs <= head_width ? Status::Ok() : Wrong(key);
 }
 
-Status CheckRotations(const gguf_context* header, const std::string& architecture) {
-  const auto key = [&](const char* suffix) { return architecture + "." + suffix; };
-  const auto number = [&](const char* suffix, std::uint32_t fallback) {
-    return FindNumber(header, key(suffix)).value_or(fallback);
-  };
-  const std::uint32_t heads = FindFirstNumber(header, key("attention.head_count")).value_or(1);
+Status CheckRotations(const Figures& figures) {
+  const std::uint32_t heads = FindFirstNumber(figures.header, figures.Key("attention.head_count")).value_or(1);
   const std::uint32_t width =
-      number("attention.key_length", number("embedding_length", 0) / std::max<std::uint32_t>(1, heads));
-  const std::uint32_t rotated = number("rope.dimension_count", width);
-  if (!CanRotate(rotated, width)) return Wrong(key("rope.dimension_count"));
+      figures.Number("attention.key_length", figures.Number("embedding_length", 0) / std::max<std::uint32_t>(1, heads));
+  const std::uint32_t rotated = figures.Number("rope.dimension_count", width);
+  if (!CanRotate(rotated, width)) return Wrong(figures.Key("rope.dimension_count"));
   // Layers with windows have the others' figures where they have none of their own.
-  if (!CanRotate(number("rope.dimension_count_swa", rotated), number("attention.key_length_swa", width))) {
-    return Wrong(key("rope.dimension_count_swa"));
+  if (!CanRotate(figures.Number("rope.dimension_count_swa", rotated),
+                 figures.Number("attention.key_length_swa", width))) {
+    return Wrong(figures.Key("rope.dimension_count_swa"));
   }
-  return CheckSections(header, key("rope.dimension_sections"), width);
+  return CheckSections(figures.header, figures.Key("rope.dimension_sections"), width);
 }
 
 // What is added, multiplied or convolved with, as against what rows are multiplied by as a matrix.
@@ -100,22 +108,19 @@ bool IsNoWeight(std::string_view tensor, ggml_type type) {
 }  // namespace
 
 Status CheckFigures(const gguf_context* header, const std::string& architecture) {
-  const auto key = [&](const char* suffix) { return architecture + "." + suffix; };
-  const auto number = [&](const char* suffix, std::uint32_t fallback) {
-    return FindNumber(header, key(suffix)).value_or(fallback);
-  };
+  const Figures figures{header, architecture};
   Status status = CheckEpsilons(header);
-  if (status.ok()) status = CheckRotations(header, architecture);
+  if (status.ok()) status = CheckRotations(figures);
   if (!status.ok()) return status;
-  if (number("attention.sliding_window", 0) > kMaxWindow) return Wrong(key("attention.sliding_window"));
-  if (number("hyper_connection.sinkhorn_iterations", 0) > kMaxSinkhornIterations) {
-    return Wrong(key("hyper_connection.sinkhorn_iterations"));
+  if (figures.Number("attention.sliding_window", 0) > kMaxWindow) return Wrong(figures.Key("attention.sliding_window"));
+  if (figures.Number("hyper_connection.sinkhorn_iterations", 0) > kMaxSinkhornIterations) {
+    return Wrong(figures.Key("hyper_connection.sinkhorn_iterations"));
   }
-  const std::uint32_t drafting = number("nextn_predict_layers", 0);
-  if (drafting > 0 && drafting >= number("block_count", 0)) return Wrong(key("nextn_predict_layers"));
+  const std::uint32_t drafting = figures.Number("nextn_predict_layers", 0);
+  if (drafting > 0 && drafting >= figures.Number("block_count", 0)) return Wrong(figures.Key("nextn_predict_layers"));
   // The loader divides by these.
   for (const char* divisor : {"full_attention_interval", "attention.output_group_count"}) {
-    if (number(divisor, 1) == 0) return Wrong(key(divisor));
+    if (figures.Number(divisor, 1) == 0) return Wrong(figures.Key(divisor));
   }
   return Status::Ok();
 }

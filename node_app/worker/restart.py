@@ -15,14 +15,13 @@ from enum import Enum, auto
 from typing import Final
 
 from meshnet.backoff import Backoff
+from meshnet.failure_codes import FailureCode
 
 RESTART_BACKOFF = Backoff(first_s=0.1, longest_s=60.0, factor=3.0)
 
 # A bit that flipped while the weights were read is gone when they are read again; a wrong kernel is not.
 SELF_TEST_BACKOFF = Backoff(first_s=120.0, longest_s=3600.0, factor=4.0)
 
-# What a step gives where weights are damaged.
-NOT_FINITE = "not_finite"
 DAMAGED = "its file may be damaged: compare its SHA-256 with its source's, or fetch it again"
 
 # Served at least this long: the failure does not count with earlier ones.
@@ -118,4 +117,4 @@ def explain(end: WorkerEnd) -> str:
 
 def _is_not_finite(end: WorkerEnd) -> bool:
     """Whether a probe, which is made of good rows, gave none."""
-    return end.cause is EndCause.PROBE_FAILED and end.code == NOT_FINITE
+    return end.cause is EndCause.PROBE_FAILED and end.code == FailureCode.NOT_FINITE

@@ -17,20 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from meshnet.errors import MeshnetError
+
 LOCK_NAME: Final = "lock"
 _PRIVATE_FILE_MODE: Final = 0o600
 
 
-class DirectoryInUseError(Exception):
-    """Another process holds the directory."""
-
-
 @contextmanager
-def hold_directory(directory: Path) -> Iterator[None]:
+def hold_directory(directory: Path, in_use: MeshnetError) -> Iterator[None]:
     """Keep a directory that exists for this process while the context lasts.
 
     Raises:
-        DirectoryInUseError: another process, or another context of this one, holds it.
+        MeshnetError: `in_use`; another process, or another context of this one, holds it.
     """
     descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT, _PRIVATE_FILE_MODE)
     try:
@@ -38,7 +36,7 @@ def hold_directory(directory: Path) -> Iterator[None]:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                raise DirectoryInUseError(directory) from error
+                raise in_use from error
         yield
     finally:
         os.close(descriptor)

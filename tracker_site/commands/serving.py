@@ -6,14 +6,13 @@ start fails before the ready line, with status 2.
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import json
 import os
 import sys
 from typing import TYPE_CHECKING
 
-from meshnet.directory_lock import DirectoryInUseError, hold_directory
+from meshnet.directory_lock import hold_directory
 from meshnet.errors import MeshnetError
 from meshnet.parent_death import bound_command, die_with_parent
 from tracker_site.commands.django_setup import set_up_django
@@ -25,8 +24,6 @@ from tracker_site.ops.server import bind, probe_port, run_site
 if TYPE_CHECKING:
     import argparse
     import socket
-    from collections.abc import Iterator
-    from pathlib import Path
 
 RELAY_MODULE = "tracker_site.relay"
 
@@ -54,10 +51,16 @@ def serve(chosen: argparse.Namespace) -> int:
     from tracker_site.nodes.presence import forget_connections  # noqa: PLC0415
 
     require_migrated()
-    with _alone(settings.DATA_DIRECTORY) if settings.IS_SINGLE_PROCESS else contextlib.nullcontext():
-        if settings.IS_SINGLE_PROCESS:
-            forget_connections()
-            release_left()
+    if not settings.IS_SINGLE_PROCESS:
+        return _run(chosen, listening, relay_port)
+    message = (
+        f"another site already serves with {settings.DATA_DIRECTORY}: name another folder in {environment.SITE_DATA}, "
+        "or let both share PostgreSQL and Redis"
+    )
+    # Nobody else's nodes and holds are taken for left over.
+    with hold_directory(settings.DATA_DIRECTORY, ServeError("data_in_use", "The site's data are in use", message)):
+        forget_connections()
+        release_left()
         return _run(chosen, listening, relay_port)
 
 
@@ -73,21 +76,6 @@ def _run(chosen: argparse.Namespace, listening: socket.socket, relay_port: int |
     if failure is not None:
         raise failure
     return 0
-
-
-@contextlib.contextmanager
-def _alone(data: Path) -> Iterator[None]:
-    """No other site serves with these data: it would take the nodes' connections and the holds for left over."""
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(hold_directory(data))
-        except DirectoryInUseError as error:
-            message = (
-                f"another site already serves with {data}: name another folder in {environment.SITE_DATA}, "
-                "or let both share PostgreSQL and Redis"
-            )
-            raise ServeError("data_in_use", "The site's data are in use", message) from error
-        yield
 
 
 def relay(chosen: argparse.Namespace) -> int:
