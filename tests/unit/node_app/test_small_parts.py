@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from node_app.blocking import run_blocking
-from node_app.data import data_url
-from node_app.link import control_url
-from node_app.meter import RollingRate
-from node_app.racing import race
-from node_app.reach import choose_listen_address
+from node_app.relay.data_connection import data_url
+from node_app.sessions.meter import RollingRate
 from node_app.settings import parse_settings
+from node_app.site.control_connection import control_url
+from node_app.site.reach import choose_listen_address
+from node_app.system.blocking import run_blocking
+from node_app.system.racing import race
 
 
 def test_a_rate_counts_the_last_two_seconds() -> None:
