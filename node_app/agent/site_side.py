@@ -132,7 +132,7 @@ class SiteSide:
         self._emit(Reported(revision))
 
     def send(self, message: control_pb2.NodeMessage) -> None:
-        """Send over the control connection; dropped while it is down (see `control_machine.py`)."""
+        """Send over the control connection; dropped while it is down (see `site/control_machine.py`)."""
         self._link.send(message)
 
     # For the control connection

@@ -1,7 +1,7 @@
 """One worker life after another: start, load, prove, measure, serve.
 
 Invariants: each step either brings the worker one phase further or ends it; what ended is told as a `WorkerEnd`, and
-`restart.py` decides what follows. Nothing of an ended life (contract, status, speed) is kept for the next.
+`worker/restart.py` decides what follows. Nothing of an ended life (contract, status, speed) is kept for the next.
 """
 
 from __future__ import annotations
