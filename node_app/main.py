@@ -19,34 +19,34 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import MeshnetError
 from meshnet.llama_library import name_library
-from node_app.agent import Agent, AgentParts
+from node_app.agent.agent import Agent, AgentParts
+from node_app.agent.ready import ReadyLine
+from node_app.agent.worker_life import WorkerLife
 from node_app.artifacts.digest_cache import DigestCache
 from node_app.artifacts.model_file import ModelFile, open_model
-from node_app.golden_rows import GoldenSource
 from node_app.hardware.detect import detect_hardware
-from node_app.identity import IdentityStore
-from node_app.local_api import LocalApi
-from node_app.local_v1.api import api_url, build_api
-from node_app.local_v1.limits import ApiLimits
-from node_app.local_v1.server import bind_loopback
-from node_app.logs import configure_logging
-from node_app.open_files import raise_open_files_limit
-from node_app.reach import choose_listen_address
-from node_app.ready import ReadyLine
-from node_app.runtime_directory import local_links_directory, socket_path
+from node_app.loopback.limits import ApiLimits
+from node_app.loopback.openai.api import api_url, build_api
+from node_app.loopback.server import bind_loopback
+from node_app.loopback.status_server import LocalApi
 from node_app.settings import NodeSettings, SettingsError, parse_settings
-from node_app.state_files import hold_directory, prepare_directory
+from node_app.site.golden_rows import GoldenSource
+from node_app.site.identity import IdentityStore
+from node_app.site.reach import choose_listen_address
+from node_app.system.logs import configure_logging
+from node_app.system.open_files import raise_open_files_limit
+from node_app.system.runtime_directory import local_links_directory, socket_path
+from node_app.system.state_files import hold_directory, prepare_directory
 from node_app.worker.health import HealthLimits
 from node_app.worker.limits import Wishes
 from node_app.worker.process import WorkerCommand, find_worker_program
 from node_app.worker.supervisor import WorkerSupervisor
-from node_app.worker_life import WorkerLife
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-    from node_app.logs import RecentLines
+    from node_app.system.logs import RecentLines
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from meshnet.constants import PORT_MAX
 from meshnet.errors import MeshnetError
-from node_app.state_directory import choose_state_dir
+from node_app.system.state_directory import choose_state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

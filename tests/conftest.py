@@ -108,6 +108,6 @@ def worker_program() -> Path:
     return NATIVE_BIN / "meshnet-worker"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def python_program() -> str:
     return sys.executable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet.artifact.gguf import combined_digest, file_digest
 from meshnet.errors import ArtifactError
-from node_app.state_files import StateError, read_bounded, write_private
+from node_app.system.state_files import StateError, read_bounded, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

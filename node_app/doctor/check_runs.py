@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from node_app.doctor.findings import Finding, failed
-from node_app.installing import installing
+from node_app.system.installing import installing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -20,7 +20,7 @@ from node_app.doctor.reading import computer as computer_reading
 from node_app.doctor.reading import programs
 from node_app.doctor.reading import site as site_reading
 from node_app.doctor.reading import state as state_reading
-from node_app.reach import choose_listen_address
+from node_app.site.reach import choose_listen_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

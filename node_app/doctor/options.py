@@ -23,7 +23,7 @@ from node_app.settings import (
     parse_listen_address,
     parse_site_url,
 )
-from node_app.state_directory import choose_state_dir
+from node_app.system.state_directory import choose_state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -25,7 +25,7 @@ from node_app.golden_maker.options import ProbeOptions, parse_options
 from node_app.golden_maker.output import require_writable, write_output
 from node_app.golden_maker.walk import Walk, make_golden
 from node_app.hardware.detect import detect_hardware
-from node_app.runtime_directory import SOCKET_NAME, compute_turn_path, shared_directory
+from node_app.system.runtime_directory import SOCKET_NAME, compute_turn_path, shared_directory
 from node_app.worker.client import WorkerClient
 from node_app.worker.process import WorkerCommand, WorkerProcess, find_worker_program
 from node_app.worker.supervisor import END_GRACE_S, START_TIMEOUT_S

@@ -15,7 +15,7 @@ from meshnet.artifact.model.caches import UBATCH_ROWS
 from meshnet.errors import WorkerError
 from meshnet.golden.comparing import SAME_BACKEND, RowErrors, compare_logits, compare_rows
 from meshnet.golden.probe import GoldenProbe, GoldenRows, draw_token_ids
-from node_app.loading import load_request
+from node_app.agent.loading import load_request
 from node_app.settings import LayerSpan
 from node_app.worker.limits import DEFAULT_CONTEXT_LENGTH, WorkerLimits
 from node_app.worker.self_test import RowRunner, run_golden

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from node_app.agent_status import AgentCondition
+from node_app.status.agent_status import AgentCondition
 from node_app.ui.contact import Contact
 
 if TYPE_CHECKING:

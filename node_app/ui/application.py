@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Signal
 
-from node_app.state_directory import choose_state_dir
+from node_app.system.state_directory import choose_state_dir
 from node_app.ui.announcing import announce
 from node_app.ui.errands import Errand
 from node_app.ui.quit_question import QuitQuestion

@@ -19,7 +19,7 @@ from node_app.ui.contact import Answered, Cause, Unanswered
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from node_app.local_address import AgentAddress
+    from node_app.status.local_address import AgentAddress
     from node_app.ui.contact import Reply
 
 DEADLINE_MS: Final = 3000

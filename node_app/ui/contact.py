@@ -11,7 +11,7 @@ from enum import Enum, auto
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from node_app.agent_status import AgentStatus, StatusError, parse_status
+from node_app.status.agent_status import AgentStatus, StatusError, parse_status
 
 # Failed attempts in a row after a good one that are not shown yet.
 MISSES_TOLERATED: Final = 1

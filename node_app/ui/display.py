@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from node_app.installing import installing_qt
+from node_app.system.installing import installing_qt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

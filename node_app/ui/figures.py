@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from meshnet.constants import MICROS_PER_CREDIT
 
 if TYPE_CHECKING:
-    from node_app.agent_status import AgentStatus
+    from node_app.status.agent_status import AgentStatus
 
 NOTHING: Final = "-"
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import MeshnetError
-from node_app.installing import installing_qt
-from node_app.state_directory import choose_state_dir
-from node_app.state_files import prepare_directory
+from node_app.system.installing import installing_qt
+from node_app.system.state_directory import choose_state_dir
+from node_app.system.state_files import prepare_directory
 from node_app.ui.display import find_problem
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from node_app.agent_status import AgentCondition
+from node_app.status.agent_status import AgentCondition
 from node_app.ui.contact import Contact
 from node_app.ui.errands import Errand, Errands
 from node_app.ui.figures import NOTHING, as_credits, as_layers, as_memory, as_rate, as_sentence, as_sessions
 
 if TYPE_CHECKING:
-    from node_app.agent_status import AgentStatus
+    from node_app.status.agent_status import AgentStatus
     from node_app.ui.contact import Observation
 
 

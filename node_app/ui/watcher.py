@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from meshnet.errors import MeshnetError
-from node_app.agent_status import StatusError, parse_log
-from node_app.local_address import read_address
+from node_app.status.agent_status import StatusError, parse_log
+from node_app.status.local_address import read_address
 from node_app.ui.client import AgentClient
 from node_app.ui.contact import Answered, Asked, BadAddress, Cause, NoAddress, Observation, Unanswered, observe
 from node_app.ui.errands import Errands
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from node_app.local_address import AgentAddress
+    from node_app.status.local_address import AgentAddress
     from node_app.ui.contact import Outcome, Reply
     from node_app.ui.errands import Errand
 

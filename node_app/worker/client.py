@@ -17,7 +17,7 @@ import grpc.aio
 from meshnet.artifact.gguf import printable
 from meshnet.errors import WorkerError
 from meshnet.v1 import frame_pb2, worker_pb2, worker_pb2_grpc
-from node_app.refusal import WORKER_LOST, WORKER_TIMEOUT, StageRefusedError
+from node_app.worker.refusal import WORKER_LOST, WORKER_TIMEOUT, StageRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Sequence

@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from meshnet.errors import WorkerError
-from node_app.refusal import WORKER_LOST
 from node_app.worker.health import MILLISECONDS_PER_S, EngineActivity, HealthLimits, ProbeClock, is_stuck
+from node_app.worker.refusal import WORKER_LOST
 from node_app.worker.restart import EndCause
 
 if TYPE_CHECKING:

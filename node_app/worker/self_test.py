@@ -16,8 +16,8 @@ from meshnet.errors import WorkerError
 from meshnet.golden.comparing import RowErrors, Tolerance, compare_logits, compare_rows, tolerance_for
 from meshnet.golden.probe import GoldenRows
 from meshnet.v1 import frame_pb2, worker_pb2
-from node_app.blocking import run_blocking
-from node_app.refusal import WORKER_LOST, WORKER_TIMEOUT
+from node_app.system.blocking import run_blocking
+from node_app.worker.refusal import WORKER_LOST, WORKER_TIMEOUT
 
 if TYPE_CHECKING:
     from meshnet.golden.probe import GoldenProbe

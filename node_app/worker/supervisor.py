@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshnet.errors import WorkerError
-from node_app.refusal import WORKER_LOST
 from node_app.worker.client import WorkerClient
 from node_app.worker.health_watch import HealthWatch
 from node_app.worker.process import WorkerCommand, WorkerProcess, describe_exit
+from node_app.worker.refusal import WORKER_LOST
 from node_app.worker.restart import EndCause, WorkerEnd
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from tests.bench.pairs import ROUNDS_MIN, Rounds, rounded, traded, why_inconclus
 from tests.bench.programs import in_own_thread, yield_to_what_is_measured
 from tests.bench.progress import BenchProgress, bench_progress
 from tests.integration.native.native_routes import WORKER
-from tests.integration.torch_engine.torch_routes import torch_worker
+from tests.integration.node_app.reference_worker.torch_routes import torch_worker
 from tests.parity.divergence import Divergence
 from tests.parity.prompts import PROMPTS
 from tests.simulators.damaged_rows import without_a_quarter

@@ -59,7 +59,7 @@ def test_each_error_that_routes_and_the_gateway_raise_by_name_is_on_the_page() -
     ("heading", "folders"),
     [
         ("Of a route", ("tracker_site/routes", "tracker_site/gateway", "shared/meshnet")),
-        ("Of a node's own API", ("node_app/local_v1",)),
+        ("Of a node's own API", ("node_app/loopback",)),
     ],
 )
 def test_each_code_of_an_error_object_on_the_page_stands_in_the_source(heading: str, folders: tuple[str, ...]) -> None:

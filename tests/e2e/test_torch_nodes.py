@@ -13,7 +13,7 @@ from tests.e2e.answers import Stream, a_chat
 from tests.e2e.golden_probes import make_probe
 from tests.e2e.processes import until
 from tests.e2e.stack import ROOT, NodePlan, Stack, a_stack
-from tests.integration.torch_engine.torch_routes import torch_worker
+from tests.integration.node_app.reference_worker.torch_routes import torch_worker
 
 pytestmark = [pytest.mark.e2e, pytest.mark.native, pytest.mark.llama, pytest.mark.torch, pytest.mark.timeout(240)]
 

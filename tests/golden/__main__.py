@@ -24,8 +24,8 @@ from meshnet.golden.comparing import OTHER_BACKEND, SAME_BACKEND, RowErrors, tol
 from meshnet.golden.probe import GoldenProbe
 from node_app.settings import LayerSpan
 from node_app.worker.client import WorkerClient
+from tests.integration.node_app.reference_worker.torch_routes import torch_worker
 from tests.integration.self_test.ranges import a_worker, errors_of, golden_by, kind_of, ranges_of
-from tests.integration.torch_engine.torch_routes import torch_worker
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = ROOT / "build/native/cpu/bin/meshnet-worker"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from meshnet.artifact.gguf import layer_of, read_header
-from node_app.torch_engine.engine import TorchEngine
+from node_app.reference_worker.torch.engine import TorchEngine
 from tests.oracle.llama_seams import Rows, llama_seams
 from tests.oracle.record import LAYER_LEFT_OUT, WRONG_ROPE_BASE, OracleRecord, Tolerances
 from tests.oracle.seam_errors import SeamErrors

@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 
 from meshnet.artifact.gguf import read_header
-from node_app.torch_engine.engine import TorchEngine
-from node_app.torch_engine.gguf_range import GgufRange
-from node_app.torch_engine.gguf_weights import GgufWeights
-from node_app.torch_engine.model_facts import ModelFacts
-from node_app.torch_engine.safetensors_range import SafetensorsRange, read_config
-from node_app.torch_engine.safetensors_weights import SafetensorsWeights
+from node_app.reference_worker.torch.engine import TorchEngine
+from node_app.reference_worker.torch.gguf_range import GgufRange
+from node_app.reference_worker.torch.gguf_weights import GgufWeights
+from node_app.reference_worker.torch.model_facts import ModelFacts
+from node_app.reference_worker.torch.safetensors_range import SafetensorsRange, read_config
+from node_app.reference_worker.torch.safetensors_weights import SafetensorsWeights
 
 Rows = NDArray[np.float32]
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from meshnet.failure_codes import FailureCode
 from meshnet.frame import Frame, Phase, TokenEvent, seam_codec
-from node_app.stage_worker.drawing import draw
-from node_app.stage_worker.session import StageSession
-from node_app.stage_worker.shard import Outcome
+from node_app.reference_worker.sessions.drawing import draw
+from node_app.reference_worker.sessions.session import StageSession
+from node_app.reference_worker.sessions.shard import Outcome
 from tests.simulators.fake_engine import MODULUS, Row, logits_of, pack_rows, unpack_rows
 from tests.simulators.faults import Faults
 

@@ -11,7 +11,7 @@ import os
 import time
 
 from meshnet.frame import Frame
-from node_app.stage_worker.machine import Step
+from node_app.reference_worker.sessions.machine import Step
 from tests.simulators.engine_step import reaches, run_step
 from tests.simulators.stage_machine import SimulatedMachine
 from tests.simulators.worker_state import SimulatedState

@@ -11,8 +11,8 @@ from pathlib import Path
 from meshnet.artifact.gguf import read_header
 from meshnet.errors import WorkerError
 from meshnet.v1 import session_pb2, worker_pb2
-from node_app.stage_worker.contract import hidden_rows, spoken_codecs, with_digest
-from node_app.stage_worker.shard import DEFAULT_SESSIONS, DEFAULT_UBATCH_ROWS
+from node_app.reference_worker.sessions.contract import hidden_rows, spoken_codecs, with_digest
+from node_app.reference_worker.sessions.shard import DEFAULT_SESSIONS, DEFAULT_UBATCH_ROWS
 from tests.simulators.fake_engine import DEFAULT_WIDTH, VOCAB_SIZE, FakeSequence, FakeShard
 
 DEFAULT_LAYERS = 4

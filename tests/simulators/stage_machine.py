@@ -5,8 +5,8 @@ from __future__ import annotations
 from meshnet.failure_codes import FailureCode
 from meshnet.frame import MessageError, TokenEvent
 from meshnet.v1 import session_pb2
-from node_app.stage_worker.machine import StageMachine
-from node_app.stage_worker.output import StageOutput
+from node_app.reference_worker.sessions.machine import StageMachine
+from node_app.reference_worker.sessions.output import StageOutput
 from tests.simulators.engine_step import spoiled
 from tests.simulators.faults import Faults
 from tests.simulators.shard_load import ShardLoad

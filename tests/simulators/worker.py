@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A worker in pure Python with the FakeEngine, to be run in place of `meshnet-worker`.
 
-Command line and ready line are the native worker's (`node_app.stage_worker.serving`); `--fault-*` makes it do something
-wrong (see `faults.py`). It has no link to peers: routes of several stages go through the bridge.
+Command line and ready line are the native worker's (`node_app.reference_worker.sessions.serving`); `--fault-*` makes it
+do something wrong (see `faults.py`). It has no link to peers: routes of several stages go through the bridge.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "shared")]
 
-from node_app.stage_worker.service import WorkerService  # noqa: E402 - the path comes first
-from node_app.stage_worker.serving import add_worker_arguments, serve_until_told, serving  # noqa: E402
+from node_app.reference_worker.sessions.service import WorkerService  # noqa: E402 - the path comes first
+from node_app.reference_worker.sessions.serving import add_worker_arguments, serve_until_told, serving  # noqa: E402
 from tests.simulators.engine_task import run_engine  # noqa: E402
 from tests.simulators.fake_program import FakeProgram  # noqa: E402
 from tests.simulators.faults import Faults, add_fault_arguments, faults_of  # noqa: E402

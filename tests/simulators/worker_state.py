@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from node_app.stage_worker.state import WorkerState
+from node_app.reference_worker.sessions.state import WorkerState
 from tests.simulators.faults import Faults
 from tests.simulators.stage_machine import SimulatedMachine
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from node_app.doctor.findings import GIB, MIB, Finding, failed, ok, warning
-from node_app.installing import installing, installing_qt, missing_library
+from node_app.system.installing import installing, installing_qt, missing_library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

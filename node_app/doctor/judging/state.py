@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from node_app.agent_status import AgentCondition
 from node_app.doctor.findings import Finding, failed, ok, warning
+from node_app.status.agent_status import AgentCondition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from node_app.agent_status import AgentStatus
+    from node_app.status.agent_status import AgentStatus
 
 OTHERS = 0o077
 

@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
 from node_app.doctor.judging.site import ControlFacts, HealthFacts
-from node_app.unreachable import why_unreachable
+from node_app.system.unreachable import why_unreachable
 
 if TYPE_CHECKING:
     import requests
@@ -67,7 +67,7 @@ def read_control(site_url: str) -> ControlFacts:
 
     from meshnet.constants import MAX_MESSAGE_BYTES  # noqa: PLC0415
     from meshnet.v1 import control_pb2  # noqa: PLC0415 - as above
-    from node_app.link import control_url  # noqa: PLC0415 - as above
+    from node_app.site.control_connection import control_url  # noqa: PLC0415 - as above
 
     url = control_url(site_url)
     try:

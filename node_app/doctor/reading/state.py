@@ -7,16 +7,16 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import MeshnetError
-from node_app.agent_status import StatusError, parse_status
 from node_app.doctor.judging.state import AgentFacts, DirectoryFacts, EnrolmentFacts
 from node_app.doctor.reading.computer import nearest_existing
-from node_app.local_address import read_address
-from node_app.unreachable import why_unreachable
+from node_app.status.agent_status import StatusError, parse_status
+from node_app.status.local_address import read_address
+from node_app.system.unreachable import why_unreachable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from node_app.local_address import AgentAddress
+    from node_app.status.local_address import AgentAddress
 
 STATUS_TIMEOUT_S: Final = 3.0
 STATUS_LIMIT_BYTES: Final = 64 * 1024
@@ -67,7 +67,7 @@ def _ask(address: AgentAddress) -> AgentFacts:
 
 def read_enrolment(state_dir: Path, site_url: str) -> EnrolmentFacts:
     """Return what the directory says of this installation at a site; nothing is drawn or written."""
-    from node_app.identity import KEY_FILE, IdentityStore  # noqa: PLC0415 - needs what may be missing
+    from node_app.site.identity import KEY_FILE, IdentityStore  # noqa: PLC0415 - needs what may be missing
 
     has_key = (state_dir / KEY_FILE).exists()
     store = IdentityStore(state_dir)

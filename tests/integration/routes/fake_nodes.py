@@ -31,7 +31,7 @@ from meshnet.member import RelayMember
 from meshnet.member_events import Binding, BindRefused, Bound, MemberState, PacketsReceived, Ready
 from meshnet.packets import Packet, PacketKind
 from meshnet.v1 import control_pb2, frame_pb2, session_pb2, worker_pb2
-from node_app.stage_worker.machine import Message
+from node_app.reference_worker.sessions.machine import Message
 from tests.simulators.engine_task import run_engine
 from tests.simulators.fake_engine import DEFAULT_WIDTH
 from tests.simulators.faults import Faults

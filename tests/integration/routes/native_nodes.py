@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from meshnet.errors import RouteError
 from meshnet.keys import SigningKey
 from meshnet.v1 import control_pb2, session_pb2
-from node_app.session_plane import SessionPlane
+from node_app.sessions.session_plane import SessionPlane
 from node_app.worker.client import WorkerClient
 from tests.integration.native.native_routes import WORKER
 from tests.integration.routes.fake_nodes import DEADLINE_S

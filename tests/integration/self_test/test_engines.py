@@ -9,8 +9,8 @@ import pytest
 
 from meshnet.golden.comparing import SAME_BACKEND, RowErrors
 from node_app.settings import LayerSpan
+from tests.integration.node_app.reference_worker.torch_routes import torch_worker
 from tests.integration.self_test.ranges import a_worker, golden_by, ranges_of, verdict_on, verdicts_on
-from tests.integration.torch_engine.torch_routes import torch_worker
 from tests.simulators.tiny_models import TINY_MODELS, TinyModel, tiny_model
 
 pytestmark = pytest.mark.native

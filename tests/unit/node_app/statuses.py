@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from node_app.agent_status import AgentStatus, parse_status
+from node_app.status.agent_status import AgentStatus, parse_status
 from node_app.ui.contact import Answered, Asked, Observation, observe
 
 FIELDS: dict[str, object] = {

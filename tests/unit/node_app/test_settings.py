@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from node_app.settings import Carrier, LayerSpan, SettingsError, parse_settings, token_missing
-from node_app.state_directory import choose_state_dir
+from node_app.system.state_directory import choose_state_dir
 
 REQUIRED = ["--site", "http://127.0.0.1:8000/", "--gguf", "model.gguf"]
 

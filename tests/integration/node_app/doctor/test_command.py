@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from node_app.local_address import AgentAddress, write_address
+from node_app.status.local_address import AgentAddress, write_address
 from tests.integration.node_app.ui.fake_agent import TOKEN, FakeAgent
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from node_app.doctor.judging.state import AgentFacts, EnrolmentFacts
 from node_app.doctor.judging.worker import judge_devices, judge_version
 from node_app.doctor.reading import programs, site, state
 from node_app.doctor.reading.computer import nearest_existing, read_descriptor_limit, read_free_bytes, try_listening
-from node_app.identity import IdentityStore
-from node_app.local_address import ADDRESS_FILE
+from node_app.site.identity import IdentityStore
+from node_app.status.local_address import ADDRESS_FILE
 from tests.integration.node_app.site_under_test import Site, a_site
 from tests.integration.node_app.ui import fake_agent
 from tests.integration.node_app.ui.fake_agent import FakeAgent

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Self
 
-from node_app.local_address import AgentAddress, remove_address, write_address
+from node_app.status.local_address import AgentAddress, remove_address, write_address
 from tests.unit.node_app.statuses import FIELDS
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from node_app.local_address import ADDRESS_FILE
+from node_app.status.local_address import ADDRESS_FILE
 from tests.integration.node_app.ui import fake_agent
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from node_app.installing import QT_PACKAGES
+from node_app.system.installing import QT_PACKAGES
 from node_app.ui import display
 
 if TYPE_CHECKING:

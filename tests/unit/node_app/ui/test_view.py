@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from node_app.agent_status import AgentCondition
+from node_app.status.agent_status import AgentCondition
 from node_app.ui.contact import Contact, Observation
 from node_app.ui.errands import Errand, Errands
 from node_app.ui.view import Mood, View, present

@@ -16,7 +16,7 @@ from node_app.doctor.judging.computer import (
     judge_modules,
     judge_python,
 )
-from node_app.installing import QT_PACKAGES
+from node_app.system.installing import QT_PACKAGES
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,292 @@
+"""The headless node: does what the plan says, and turns what happens into events.
+
+Invariants: the plan alone decides what runs; each step runs at most once at a time, and its end (success, failure or
+cancellation) is always an event; an error nobody foresaw ends the agent with a reason instead of leaving it half alive.
+Everything here runs on one event loop; `run` owns every task, the worker and both connections, and releases them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.backoff import Backoff
+from meshnet.errors import MeshnetError
+from meshnet.failure_codes import FailureCode
+from node_app.agent.events import (
+    DataChanged,
+    Event,
+    FatalFailure,
+    PauseAsked,
+    QuitAsked,
+    SelfTest,
+    SelfTested,
+    SelfTestPutOff,
+    SessionsChanged,
+    ShardLoaded,
+    ShardMeasured,
+    WorkerDown,
+    WorkerGivenUp,
+    WorkerStarted,
+)
+from node_app.agent.plan import Step, is_offered, plan_steps
+from node_app.agent.site_side import SiteContext, SiteSide
+from node_app.agent.state import AgentState, WorkerPhase, apply
+from node_app.agent.worker_life import WorkerEndedError, WorkerLife
+from node_app.sessions.session_plane import SessionPlane
+from node_app.worker.refusal import WORKER_CHANGED, WORKER_LOST, StageRefusedError
+from node_app.worker.restart import GiveUp, WorkerEnd, explain, plan_restart
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from meshnet.keys import SigningKey
+    from meshnet.v1 import control_pb2
+    from node_app.settings import NodeSettings
+    from node_app.site.identity import IdentityStore
+    from node_app.worker.client import WorkerClient
+
+logger = logging.getLogger(__name__)
+
+END_TIMEOUT_S: Final = 10.0
+SELF_TEST_RETRY: Final = Backoff(first_s=1.0, longest_s=60.0)
+NOT_TESTED: Final = "not self-tested: the site has no golden probe of this model"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentParts:
+    """What the composition root gives.
+
+    Attributes:
+        identity: key and node ids.
+        worker: the worker's lives.
+        jitter: uniform in [0, 1).
+        on_change: told after every change of state.
+    """
+
+    settings: NodeSettings
+    identity: IdentityStore
+    worker: WorkerLife
+    jitter: Callable[[], float]
+    on_change: Callable[[Agent], None]
+
+
+class Agent:
+    """One node. Create and run on one event loop, in the main thread."""
+
+    def __init__(self, parts: AgentParts) -> None:
+        self.settings = parts.settings
+        self._jitter = parts.jitter
+        self._on_change = parts.on_change
+        self.worker = parts.worker
+        key = parts.identity.signing_key()
+        site_url = parts.settings.site_url
+        self.state = AgentState(has_site=bool(site_url), node_id=parts.identity.node_id(site_url) if site_url else "")
+        self.plane = SessionPlane(key, self, parts.jitter)
+        self._site = self._make_site_side(parts, key) if site_url else None
+        self._running: dict[Step, asyncio.Task[None]] = {}
+        self._has_changed = asyncio.Event()
+        self._executors: dict[Step, Callable[[], Awaitable[None]]] = {
+            Step.START_WORKER: self._start_worker,
+            Step.LOAD_SHARD: self._load_shard,
+            Step.TEST_SHARD: self._test_shard,
+            Step.MEASURE_SHARD: self._measure_shard,
+            Step.SERVE: self._serve,
+            Step.HOLD_DATA: self._hold_data,
+        }
+        if self._site is not None:
+            self._executors |= {
+                Step.ENROL: self._site.enrol,
+                Step.HOLD_CONTROL: self._site.hold_control,
+                Step.REPORT: self._site.report,
+            }
+
+    def _make_site_side(self, parts: AgentParts, key: SigningKey) -> SiteSide:
+        return SiteSide(
+            SiteContext(
+                settings=parts.settings,
+                identity=parts.identity,
+                key=key,
+                worker=parts.worker,
+                stages=self.plane.stages,
+                state=lambda: self.state,
+                emit=self._emit,
+                on_relay_news=self.plane.data.retry_now,
+                latency_ms=lambda: self.plane.data.latency_ms,
+                jitter=parts.jitter,
+            )
+        )
+
+    # For the volunteer
+
+    def pause(self, *, is_paused: bool) -> None:
+        """Take no new sessions of the site, or take them again; running ones, and this machine's own, go on."""
+        self._emit(PauseAsked(is_paused))
+
+    def quit(self) -> None:
+        """Let `run` end in order."""
+        self._emit(QuitAsked())
+
+    # The loop
+
+    async def run(self) -> str:
+        """Run until asked to quit or until nothing helps; return the reason, empty where the volunteer quit."""
+        try:
+            while True:
+                self._has_changed.clear()
+                wanted = plan_steps(self.state)
+                self._bring_about(wanted)
+                if not wanted and not self._running:
+                    return self.state.fatal
+                await self._has_changed.wait()
+        finally:
+            await self._end()
+
+    def _bring_about(self, wanted: frozenset[Step]) -> None:
+        """Start what is wanted and not running; cancel what runs and is not wanted."""
+        for step, task in self._running.items():
+            if step not in wanted:
+                task.cancel()
+        for step in wanted - self._running.keys():
+            task = asyncio.create_task(self._execute(step), name=step.name)
+            self._running[step] = task
+
+    async def _execute(self, step: Step) -> None:
+        try:
+            await self._executors[step]()
+        except Exception as error:
+            logger.exception("step %s failed", step.name)
+            self._emit(FatalFailure(f"internal error in {step.name}: {type(error).__name__}"))
+        finally:
+            del self._running[step]
+            self._has_changed.set()
+
+    def _emit(self, event: Event) -> None:
+        before, self.state = self.state, apply(event, self.state)
+        if self.state != before:
+            self._has_changed.set()
+            self._on_change(self)
+
+    async def _end(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        self.plane.end_all(FailureCode.CANCELLED, "the node ends")
+        try:
+            async with asyncio.timeout(END_TIMEOUT_S):
+                await self.plane.drain()
+        except TimeoutError:
+            logger.warning("sessions were not closed in time")
+        await self.worker.end()
+
+    # The worker's steps
+
+    async def _start_worker(self) -> None:
+        await asyncio.sleep(self.state.worker.start_delay_s)
+        try:
+            self._emit(WorkerStarted(await self.worker.start()))
+        except WorkerEndedError as error:
+            self._on_worker_end(error.end)
+
+    async def _load_shard(self) -> None:
+        try:
+            await self.worker.load()
+            self._emit(ShardLoaded())
+        except WorkerEndedError as error:
+            self._on_worker_end(error.end)
+
+    async def _test_shard(self) -> None:
+        await asyncio.sleep(self.state.worker.self_test_delay_s)
+        try:
+            result = await self.worker.self_test(is_awaited=self.state.worker.self_test is SelfTest.FAILED)
+        except WorkerEndedError as error:
+            self._on_worker_end(error.end)
+            return
+        except MeshnetError as error:
+            delay_s = SELF_TEST_RETRY.delay_s(self.state.worker.self_test_delays + 1, self._jitter())
+            logger.warning("the self test is put off: %s; next try in %.1f s", error.message, delay_s)
+            self._emit(SelfTestPutOff(f"the self test is put off: {error.message}", delay_s))
+            return
+        if result is None:
+            logger.warning(NOT_TESTED)
+            self._emit(SelfTested(SelfTest.ABSENT, NOT_TESTED))
+        elif result.is_passed:
+            logger.info("self test passed: %s", result.words)
+            self._emit(SelfTested(SelfTest.PASSED, result.words))
+        else:
+            await self._reject_shard(f"self test failed: {result.words}")
+
+    async def _reject_shard(self, words: str) -> None:
+        is_serving = self.state.worker.phase is WorkerPhase.SERVING
+        self._emit(SelfTested(SelfTest.FAILED, words))
+        if is_serving:
+            self.worker.condemn(words)
+        else:
+            self._on_worker_end(await self.worker.reject(words))
+
+    async def _measure_shard(self) -> None:
+        try:
+            await self.worker.measure()
+            self._emit(ShardMeasured())
+        except WorkerEndedError as error:
+            self._on_worker_end(error.end)
+
+    async def _serve(self) -> None:
+        known: list[int] = []
+
+        def on_status() -> None:
+            status = self.worker.status
+            sessions = len(status.sessions) if status is not None else 0
+            if known != [sessions]:
+                known[:] = [sessions]
+                self._emit(SessionsChanged())
+
+        self._on_worker_end(await self.worker.serve(self.plane, on_status))
+
+    def _on_worker_end(self, end: WorkerEnd) -> None:
+        outcome = plan_restart(end, self.state.worker.failures, self._jitter(), has_served=self.state.worker.has_served)
+        why = explain(end)
+        logger.warning("worker: %s (%s)", why, end.code)
+        # The state first: sessions that end now must not be looked for on a worker that is gone.
+        if isinstance(outcome, GiveUp):
+            self._emit(WorkerGivenUp(outcome.reason))
+            self._emit(FatalFailure(outcome.reason))
+        else:
+            self._emit(WorkerDown(why, outcome.failures, outcome.delay_s))
+        self.plane.end_all(WORKER_LOST, end.message)
+
+    async def _hold_data(self) -> None:
+        await self.plane.data.run(lambda: self.state.relay_url)
+
+    # For the sessions
+
+    def check_admission(self, request: control_pb2.OpenStage) -> None:
+        """Raise StageRefusedError where the node takes no such stage now."""
+        shard = self.worker.shard
+        if not is_offered(self.state) or shard is None:
+            raise StageRefusedError(FailureCode.NOT_READY, "the node is not ready")
+        if self.state.is_paused:
+            raise StageRefusedError(FailureCode.PAUSED, "the volunteer paused this node")
+        if request.artifact_digest != shard.artifact_digest:
+            raise StageRefusedError(FailureCode.CONTRACT_MISMATCH, "the node serves another artifact")
+        if request.link_fingerprint and request.link_fingerprint != self.worker.peers.fingerprint:
+            raise StageRefusedError(WORKER_CHANGED, "the node's worker is another one than the route was planned with")
+
+    def serving_worker(self) -> WorkerClient | None:
+        """Return the worker, where one serves."""
+        return self.worker.client if self.state.worker.phase is WorkerPhase.SERVING else None
+
+    def send_to_site(self, message: control_pb2.NodeMessage) -> None:
+        """Send over the control connection."""
+        if self._site is not None:
+            self._site.send(message)
+
+    def on_sessions_changed(self) -> None:
+        """A session came or went."""
+        self._emit(SessionsChanged())
+
+    def on_data_changed(self, is_connected: bool) -> None:
+        """The relay connection came or went."""
+        self._emit(DataChanged(is_connected))

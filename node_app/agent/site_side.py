@@ -1,0 +1,181 @@
+"""The node towards its site: enrolled once, connected for ever, heard when something changes.
+
+Invariants: decides nothing about what runs (the plan does); a refusal that only a person can change ends the agent with
+the site's own words; reports are built from the state of the moment they leave. One event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.backoff import Backoff
+from meshnet.errors import TransferError
+from node_app.agent.events import (
+    ControlDown,
+    ControlUp,
+    EnrolFailed,
+    Enrolled,
+    Event,
+    FatalFailure,
+    IdentityForgotten,
+    NoticeChanged,
+    Reported,
+    ReportStored,
+)
+from node_app.agent.reporting import NodeLine, build_report
+from node_app.settings import token_missing
+from node_app.site.control_connection import ControlLink, LinkRefusedError, control_url
+from node_app.site.enrolment import EnrolmentRefusedError, EnrolmentRequest, enrol
+from node_app.system.blocking import run_blocking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from meshnet.ids import SessionKey
+    from meshnet.keys import SigningKey
+    from meshnet.v1 import control_pb2
+    from node_app.agent.state import AgentState
+    from node_app.agent.worker_life import WorkerLife
+    from node_app.sessions.stages import StageKeeper
+    from node_app.settings import NodeSettings
+    from node_app.site.control_machine import Welcomed
+    from node_app.site.identity import IdentityStore
+
+logger = logging.getLogger(__name__)
+
+ENROL_BACKOFF: Final = Backoff(first_s=0.5, longest_s=60.0)
+
+# Several changes of one moment (a session opens on the worker and at the relay) are one report.
+REPORT_COALESCE_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class SiteContext:
+    """What the site's side reads and tells.
+
+    Attributes:
+        state: returns the agent's state.
+        emit: takes an event.
+        on_relay_news: the site named its relay (again).
+        latency_ms: one way to the relay; None where not measured.
+        jitter: uniform in [0, 1).
+    """
+
+    settings: NodeSettings
+    identity: IdentityStore
+    key: SigningKey
+    worker: WorkerLife
+    stages: StageKeeper
+    state: Callable[[], AgentState]
+    emit: Callable[[Event], None]
+    on_relay_news: Callable[[], None]
+    latency_ms: Callable[[], float | None]
+    jitter: Callable[[], float]
+
+
+class SiteSide:
+    """Runs the site's steps of the plan and listens to the control connection."""
+
+    def __init__(self, context: SiteContext) -> None:
+        self._context = context
+        self._emit = context.emit
+        self._link = ControlLink(control_url(context.settings.site_url), context.key, self, context.jitter)
+
+    async def enrol(self) -> None:
+        """Enrol once; ends with an event in any case."""
+        settings, state = self._context.settings, self._context.state()
+        if settings.token is None:
+            problem = token_missing(settings.site_url)
+            self._emit(FatalFailure(f"this installation is not enrolled at the site: {problem}"))
+            return
+        await asyncio.sleep(state.enrol_delay_s)
+        request = EnrolmentRequest(settings.site_url, settings.token, self._context.key.public_key, settings.name)
+        try:
+            node_id = await run_blocking(lambda: enrol(request), "enrolment")
+        except TransferError as error:
+            delay_s = ENROL_BACKOFF.delay_s(state.enrol_failures + 1, self._context.jitter())
+            logger.warning("%s; next try in %.1f s", error.message, delay_s)
+            self._emit(EnrolFailed(delay_s))
+        except EnrolmentRefusedError as error:
+            self._emit(FatalFailure(error.message))
+        else:
+            self._context.identity.remember(settings.site_url, node_id)
+            self._emit(Enrolled(node_id))
+
+    async def hold_control(self) -> None:
+        """Hold the control connection until cancelled or refused for good."""
+        try:
+            await self._link.run()
+        except LinkRefusedError as error:
+            self._on_refused(error)
+        finally:
+            self._emit(ControlDown())
+
+    def _on_refused(self, error: LinkRefusedError) -> None:
+        settings = self._context.settings
+        if error.code == "unknown_node" and settings.token is not None:
+            logger.warning("the site does not know this node any more; enrolling again")
+            self._context.identity.remember(settings.site_url, "")
+            self._emit(IdentityForgotten())
+        else:
+            self._emit(FatalFailure(f"the site refuses this node: {error.message} [{error.code}]"))
+
+    async def report(self) -> None:
+        """Tell the site the state of now."""
+        await asyncio.sleep(REPORT_COALESCE_S)
+        revision = self._context.state().revision
+        self._link.send_report()
+        # Where the connection broke just now, the next one begins with a report anyway.
+        self._emit(Reported(revision))
+
+    def send(self, message: control_pb2.NodeMessage) -> None:
+        """Send over the control connection; dropped while it is down (see `site/control_machine.py`)."""
+        self._link.send(message)
+
+    # For the control connection
+
+    def open_sessions(self) -> Iterable[SessionKey]:
+        """Return the sessions to list in a hello."""
+        return self._context.stages.keys()
+
+    def build_report(self) -> control_pb2.NodeReport:
+        """Return the report of this moment."""
+        worker = self._context.worker
+        settings = self._context.settings
+        line = NodeLine(settings.carrier, self._context.latency_ms(), settings.upload_bytes_per_s)
+        return build_report(self._context.state(), worker.shard, worker.status, worker.peers, line)
+
+    def on_welcome(self, welcome: Welcomed) -> None:
+        """The site took the node."""
+        self._context.stages.keep_only(welcome.keep)
+        self._emit(ControlUp(welcome.relay_url))
+        # A site that was restarted has a new relay, perhaps elsewhere; do not sit out a long wait for the old one.
+        self._context.on_relay_news()
+
+    def on_open(self, request: control_pb2.OpenStage) -> None:
+        """Open a stage."""
+        self._context.stages.open(request)
+
+    def on_close(self, key: SessionKey, reason: str) -> None:
+        """Close a stage."""
+        self._context.stages.close(key, reason)
+
+    def on_report_stored(self, report_id: int, earned_micros: int | None) -> None:
+        """The site plans with the state of this revision now."""
+        self._emit(ReportStored(report_id, earned_micros))
+
+    def on_notice(self, code: str, message: str) -> None:
+        """Log what the volunteer should know, and keep it for whoever asks."""
+        if code:
+            logger.warning("the site does not use this node: %s [%s]", message, code)
+        else:
+            logger.info("the site can use this node (again)")
+        self._emit(NoticeChanged(code, message))
+
+    def on_down(self, reason: str) -> None:
+        """The control connection is gone. Sessions go on: the site may come back and want them."""
+        logger.debug("control connection down: %s", reason)
+        self._emit(ControlDown())

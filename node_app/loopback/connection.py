@@ -1,0 +1,195 @@
+"""One HTTP connection of the local API: one request, one answer, whole or streamed.
+
+h11 speaks HTTP/1.1; what is ours are the bounds that no server of ours has: deadlines for the head, the body and a
+client that does not read, and news of a client that leaves.
+
+Invariants: never more of a request than its limits is held; what waits for the client is bounded by the transport's
+buffer, since every write waits for room; an answer ends the connection. Whoever makes one closes it. One event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import h11
+
+from meshnet.openai.errors import RequestError
+from meshnet.openai.http_refusals import BODY_MAX_BYTES, too_large
+
+if TYPE_CHECKING:
+    from node_app.loopback.limits import ApiLimits
+
+READ_BYTES: Final = 16 * 1024
+
+Headers = list[tuple[str, str]]
+
+
+class ClientGoneError(Exception):
+    """The client left, or takes nothing any more: nobody is there to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A request's head; `target` as sent."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of every header called `name` (lower case)."""
+        return [value for key, value in self.headers if key == name]
+
+    def value(self, name: str) -> str:
+        """Return the value of a header that stands once at most; empty where it does not."""
+        return next(iter(self.values(name)), "")
+
+
+class HttpConnection:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: ApiLimits) -> None:
+        self._limits = limits
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_max_bytes)
+        self._is_head = False
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether an answer has begun."""
+        return self._http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}
+
+    async def read_head(self) -> Head:
+        """Return the request's head.
+
+        Raises:
+            RequestError: it is no HTTP request, or too long.
+            ClientGoneError: none came in time, or the client left.
+        """
+        try:
+            async with asyncio.timeout(self._limits.head_timeout_s):
+                event = await self._next_event()
+        except TimeoutError as error:
+            raise ClientGoneError("no request in time") from error
+        if not isinstance(event, h11.Request):
+            raise ClientGoneError("left without a request")
+        self._is_head = event.method == b"HEAD"
+        headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers)
+        return Head(event.method.decode("ascii"), event.target.decode("ascii"), headers)
+
+    async def read_body(self, head: Head) -> bytes:
+        """Return the request's whole body.
+
+        Raises:
+            RequestError: 413, it is too large; 408, it did not come in time; 400, it is not what its head says.
+            ClientGoneError: the client left.
+        """
+        declared = head.value("content-length")
+        if declared and (not declared.isdecimal() or int(declared) > BODY_MAX_BYTES):
+            raise too_large()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.body_timeout_s):
+                while not isinstance(event := await self._next_event(), h11.EndOfMessage):
+                    if not isinstance(event, h11.Data):
+                        raise ClientGoneError("left before the end of the body")
+                    body += event.data
+                    if len(body) > BODY_MAX_BYTES:
+                        raise too_large()
+        except TimeoutError:
+            message = f"The request's body did not come within {self._limits.body_timeout_s:g} s."
+            raise RequestError("request_timeout", message, status=408) from None
+        return bytes(body)
+
+    async def gone(self) -> None:
+        """Return when the client leaves (also when it only ends its side); what it sends beyond its request is dropped.
+
+        Only after the request was read.
+        """
+        dropped_bytes = 0
+        while dropped_bytes <= self._limits.linger_max_bytes:
+            try:
+                data = await self._reader.read(READ_BYTES)
+            except ConnectionError:
+                return
+            if not data:
+                return
+            dropped_bytes += len(data)
+
+    async def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole answer.
+
+        Raises:
+            ClientGoneError: the client left or does not read.
+        """
+        await self.begin(status, [*headers, ("Content-Length", str(len(body)))])
+        if not self._is_head:
+            await self.send(body)
+        await self.end()
+
+    async def begin(self, status: int, headers: Headers) -> None:
+        """Begin an answer; raises ClientGoneError."""
+        fixed = [("Connection", "close"), ("X-Content-Type-Options", "nosniff")]
+        reason = HTTPStatus(status).phrase
+        await self._write(h11.Response(status_code=status, headers=[*headers, *fixed], reason=reason))
+
+    async def send(self, data: bytes) -> None:
+        """Send a part of the answer and wait until the transport has room again; raises ClientGoneError."""
+        await self._write(h11.Data(data=data))
+
+    async def end(self) -> None:
+        """End the answer; raises ClientGoneError."""
+        await self._write(h11.EndOfMessage())
+
+    async def close(self) -> None:
+        """Close, letting a client that is still sending read its answer first. Idempotent."""
+        if self.is_answered and self._http.their_state in {h11.IDLE, h11.SEND_BODY, h11.ERROR}:
+            await self._linger()
+        self._writer.close()
+
+    def abort(self) -> None:
+        """Cut the connection. Idempotent."""
+        self._writer.transport.abort()
+
+    async def _linger(self) -> None:
+        try:
+            async with asyncio.timeout(self._limits.linger_s):
+                if self._writer.can_write_eof():
+                    self._writer.write_eof()
+                await self.gone()
+        except (TimeoutError, ConnectionError, OSError):
+            return
+
+    async def _next_event(self) -> h11.Event:
+        try:
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                if self._http.they_are_waiting_for_100_continue:
+                    await self._write(h11.InformationalResponse(status_code=100, headers=[]))
+                self._http.receive_data(await self._reader.read(READ_BYTES))
+        except h11.RemoteProtocolError as error:
+            raise _not_http(error) from error
+        except ConnectionError as error:
+            raise ClientGoneError("the connection broke") from error
+        if isinstance(event, h11.Event):
+            return event
+        raise ClientGoneError("sent more than one request")
+
+    async def _write(self, event: h11.Event) -> None:
+        try:
+            self._writer.write(self._http.send(event) or b"")
+            async with asyncio.timeout(self._limits.stall_s):
+                await self._writer.drain()
+        except TimeoutError as error:
+            self.abort()
+            raise ClientGoneError(f"took nothing for {self._limits.stall_s:g} s") from error
+        except ConnectionError as error:
+            raise ClientGoneError("the connection broke") from error
+
+
+def _not_http(error: h11.RemoteProtocolError) -> RequestError:
+    """The status is h11's (400, 413, 431, 501); its text may repeat the request, so it is not given."""
+    return RequestError("bad_http", "This is no HTTP request that can be answered.", status=error.error_status_hint)

@@ -1,0 +1,133 @@
+"""The endpoints of the local API: what is asked for, by whom, and what cannot be.
+
+Invariants: who asks is checked before anything else (`access.py`); whatever goes wrong before an answer has begun is an
+OpenAI error object. A client that leaves ends its own request at once. No key is wanted: the API is this machine's own.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from meshnet.errors import MeshnetError, describe_unforeseen
+from meshnet.openai import http_refusals
+from meshnet.openai.errors import SERVER_ERROR, RequestError, describe_error
+from meshnet.openai.objects import ModelList
+from meshnet.openai.parsing import parse_chat_request, parse_completion_request
+from node_app.loopback.connection import ClientGoneError
+from node_app.loopback.openai.access import check_access
+from node_app.system.blocking import run_blocking
+from node_app.system.racing import race
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meshnet.openai.objects import ResponsePart
+    from meshnet.openai.specification import GenerationSpec
+    from node_app.loopback.connection import Head, Headers, HttpConnection
+    from node_app.loopback.openai.answering import Answering
+    from node_app.loopback.openai.served_model import ServedModel
+
+logger = logging.getLogger(__name__)
+
+MODELS: Final = "/v1/models"
+READING: Final = ("GET", "HEAD")
+WRITING: Final = ("POST",)
+
+_PARSERS: Final[dict[str, Callable[[bytes], GenerationSpec]]] = {
+    "/v1/chat/completions": parse_chat_request,
+    "/v1/completions": parse_completion_request,
+}
+
+
+class _WrongMethodError(RequestError):
+    """405, with the methods that are allowed."""
+
+    def __init__(self, allowed: tuple[str, ...]) -> None:
+        refusal = http_refusals.wrong_method(allowed)
+        super().__init__(refusal.code, refusal.message, status=refusal.status)
+        self.allowed = allowed
+
+
+def _allow(head: Head, methods: tuple[str, ...]) -> None:
+    if head.method not in methods:
+        raise _WrongMethodError(methods)
+
+
+class Endpoints:
+    """Serves one request a connection. `port` is the API's own."""
+
+    def __init__(self, port: int, model: ServedModel, answering: Answering) -> None:
+        self._port = port
+        self._model = model
+        self._answering = answering
+
+    async def serve(self, connection: HttpConnection) -> None:
+        """Read one request and answer it.
+
+        Raises:
+            ClientGoneError: the client left or does not read.
+        """
+        try:
+            head = await connection.read_head()
+            check_access(head.values("host"), head.values("origin"), self._port)
+            await self._dispatch(connection, head)
+        except MeshnetError as error:
+            await _refuse(connection, error)
+        except ClientGoneError:
+            raise  # foreseen, and nobody is there to be told
+        except Exception as error:  # noqa: BLE001 - the root of the request
+            logger.error("a local request failed: %s", describe_unforeseen(error))
+            await _refuse(connection, MeshnetError("internal_error", "Internal error", "The node failed."))
+
+    async def refuse(self, connection: HttpConnection) -> None:
+        """Answer that there are too many connections at once; raises ClientGoneError."""
+        message = "This machine answers too many requests at once; try again."
+        await _refuse(connection, RequestError("node_busy", message, status=503, error_type=SERVER_ERROR))
+
+    async def _dispatch(self, connection: HttpConnection, head: Head) -> None:
+        path = urlsplit(head.target).path
+        if path in _PARSERS:
+            _allow(head, WRITING)
+            spec = await _read_spec(connection, head, _PARSERS[path])
+            # The client's leaving ends the answer, wherever it stands.
+            await race(self._answering.answer(connection, spec), connection.gone())
+        elif path == MODELS:
+            _allow(head, READING)
+            await _answer(connection, ModelList(object="list", data=[self._model.to_object()]))
+        elif path.startswith(f"{MODELS}/") and path != f"{MODELS}/":
+            _allow(head, READING)
+            if unquote(path.removeprefix(f"{MODELS}/")) != self._model.name:
+                raise http_refusals.unknown_model()
+            await _answer(connection, self._model.to_object())
+        else:
+            raise http_refusals.unknown_url(head.method, path)
+
+
+async def _read_spec(
+    connection: HttpConnection, head: Head, parse: Callable[[bytes], GenerationSpec]
+) -> GenerationSpec:
+    content_type, _, _ = head.value("content-type").partition(";")
+    if content_type.strip().lower() != http_refusals.JSON_TYPE:
+        raise http_refusals.not_json()
+    body = await connection.read_body(head)
+    if len(body) <= http_refusals.PARSE_INLINE_BYTES:
+        return parse(body)
+    return await run_blocking(lambda: parse(body), "parse")
+
+
+async def _answer(connection: HttpConnection, answer: ResponsePart) -> None:
+    await connection.answer(200, [("Content-Type", http_refusals.JSON_TYPE)], answer.to_json().encode())
+
+
+async def _refuse(connection: HttpConnection, error: MeshnetError) -> None:
+    """Answer with an error object; an answer that has begun is cut instead, so that nobody takes it for whole."""
+    if connection.is_answered:
+        connection.abort()
+        return
+    reply = describe_error(error)
+    headers: Headers = [("Content-Type", http_refusals.JSON_TYPE)]
+    if isinstance(error, _WrongMethodError):
+        headers.append(("Allow", ", ".join(error.allowed)))
+    await connection.answer(reply.status, headers, reply.body.model_dump_json().encode())

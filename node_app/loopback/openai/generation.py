@@ -1,0 +1,125 @@
+"""One local generation: the events of a session turned into text and telemetry for its one reader.
+
+Invariants: any number of deltas and updates, then exactly one `Finished` or `Failed`; the session is closed on the
+worker before either is given. A token is acknowledged when the reader comes back for more, so a slow client holds up
+its own session and nothing else. One event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from meshnet.errors import MeshnetError
+from meshnet.failure_codes import FailureCode
+from meshnet.generation.answer_text import AnswerText
+from meshnet.generation.progress import PrefillAdvanced, TokenReceived
+from meshnet.generation.telemetry_pulse import TelemetryPulse
+from meshnet.openai.events import Failed, Finished, TelemetryUpdate, Usage
+from meshnet.openai.telemetry import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from meshnet.generation.fitting import FittedRequest
+    from meshnet.generation.telemetry_board import TelemetryBoard
+    from meshnet.openai.events import FinishReason, GenerationEvent, TextDelta
+    from meshnet.openai.specification import GenerationSpec
+    from meshnet.vocab import Vocabulary
+    from node_app.sessions.local.session import LocalSession
+
+
+@dataclass(frozen=True, slots=True)
+class OwnStage:
+    """The only stage, as telemetry shows it."""
+
+    node_name: str
+    layer_begin: int
+    layer_end: int
+    carrier: str = "local"
+    seam_bytes_per_token: int = 0
+    seam_codec: str = ""
+    recipe: str = ""
+
+
+class LocalGeneration:
+    """One answer. The board has been told of the prompt and the stage."""
+
+    def __init__(
+        self,
+        spec: GenerationSpec,
+        fitted: FittedRequest,
+        vocabulary: Vocabulary,
+        session: LocalSession,
+        board: TelemetryBoard,
+    ) -> None:
+        self._answer = AnswerText(vocabulary, spec.stop, with_tokens=fitted.sampling.logprobs)
+        self._prompt_tokens = len(fitted.prompt_tokens)
+        self._session = session
+        self._board = board
+        self._clock_s = asyncio.get_running_loop().time
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far."""
+        return Usage(self._prompt_tokens, self._answer.tokens)
+
+    async def events(self) -> AsyncGenerator[GenerationEvent, None]:
+        """Everything for the one reader, in order."""
+        try:
+            async for event in self._running():
+                yield event
+        except MeshnetError as error:
+            rest = self._answer.rest()
+            if rest:
+                yield rest
+            await self._session.close(error.code)
+            failed = self._failed(_explained(error))
+            yield TelemetryUpdate(failed.telemetry)
+            yield failed
+
+    async def _running(self) -> AsyncGenerator[GenerationEvent, None]:
+        pulse = TelemetryPulse()
+        finish: FinishReason | None = None
+        while finish is None:
+            wait_s = pulse.wait_s(self._board, self._clock_s())
+            if wait_s <= 0:
+                yield self._update(pulse)
+                continue
+            match await self._session.next_event(wait_s):
+                case TokenReceived() as token:
+                    delta, finish = self._take(token)
+                    if delta:
+                        yield delta
+                    self._session.acknowledge(token.index)
+                case PrefillAdvanced(done=done):
+                    self._board.advance_prefill(done, self._clock_s())
+        rest = self._answer.rest()
+        if rest:
+            yield rest
+        await self._session.close("finished")
+        self._board.enter(Phase.DONE, self._clock_s())
+        yield self._update(pulse)
+        yield Finished(finish, self.usage, self._board.snapshot(self._clock_s()))
+
+    def _take(self, token: TokenReceived) -> tuple[TextDelta, FinishReason | None]:
+        delta, finish = self._answer.take(token)
+        self._board.count_token(token.residence, self._clock_s())
+        return delta, finish
+
+    def _update(self, pulse: TelemetryPulse) -> TelemetryUpdate:
+        now_s = self._clock_s()
+        pulse.show(self._board, now_s)
+        return TelemetryUpdate(self._board.snapshot(now_s))
+
+    def _failed(self, error: MeshnetError) -> Failed:
+        self._board.fail(error, self._clock_s())
+        return Failed(error, self.usage, self._board.snapshot(self._clock_s()))
+
+
+def _explained(error: MeshnetError) -> MeshnetError:
+    """The worker calls its reader lost; here that is a client that does not read."""
+    if error.code != FailureCode.GATEWAY_LOST:
+        return error
+    return MeshnetError("client_too_slow", "Cancelled", "The client did not take the answer fast enough.")

@@ -1,0 +1,113 @@
+"""The one model of the local API: its name, its vocabulary, and what its worker can do now.
+
+Invariants: the vocabulary is loaded once, off the loop, when the first request needs it; a failed load is tried again
+by the next request. At most two prompts are tokenised at once, off the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from meshnet.failure_codes import FailureCode
+from meshnet.openai.objects import ModelObject
+from meshnet.vocab import RenderContext, Vocabulary, open_vocabulary, tokenise_prompt
+from node_app.agent.state import WorkerPhase
+from node_app.sessions.local.terms import LocalShard
+from node_app.system.blocking import run_blocking
+from node_app.worker.refusal import StageRefusedError
+
+if TYPE_CHECKING:
+    from meshnet.openai.specification import Prompt
+    from node_app.agent.agent import Agent
+    from node_app.artifacts.model_file import ModelFile
+
+TOKENISED_AT_ONCE: Final = 2
+# As split files are named: `NAME-00001-of-00003.gguf`.
+_PART_SUFFIX: Final = re.compile(r"-\d{5}-of-\d{5}$")
+
+
+def model_name(model: ModelFile) -> str:
+    """Return the name that requests ask for: the file's, without its part number and ending."""
+    return _PART_SUFFIX.sub("", model.paths[0].stem)
+
+
+class ServedModel:
+    """The model that this node holds as a whole. One event loop."""
+
+    def __init__(self, agent: Agent, model: ModelFile) -> None:
+        self.name = model_name(model)
+        self._agent = agent
+        self._model = model
+        self._created_s = int(time.time())
+        self._loading: asyncio.Task[Vocabulary] | None = None
+        self._tokenising = asyncio.Semaphore(TOKENISED_AT_ONCE)
+
+    def to_object(self) -> ModelObject:
+        """Return it as `/v1/models` lists it."""
+        shard = self._agent.worker.shard
+        context_length = self._model.context_length if shard is None else shard.contract.context_length
+        return ModelObject(
+            id=self.name,
+            object="model",
+            created=self._created_s,
+            owned_by="local",
+            context_length=context_length,
+        )
+
+    def shard(self) -> LocalShard:
+        """Return what the worker has loaded.
+
+        Raises:
+            StageRefusedError: `not_ready`; it has not yet, or is being restarted.
+        """
+        facts = self._agent.worker.shard
+        if facts is None or self._agent.state.worker.phase is not WorkerPhase.SERVING:
+            reason = self._agent.state.worker.reason
+            message = f"The worker is being restarted: {reason}." if reason else "The model is still being loaded."
+            raise StageRefusedError(FailureCode.NOT_READY, message)
+        speed, n_layers = facts.tracker.speed, facts.contract.n_layers
+        return LocalShard(
+            contract=facts.contract,
+            decode_ms=speed.decode_ms_per_layer * n_layers + speed.tail_ms,
+            tail_ms=speed.tail_ms,
+            prefill_ms_per_row=speed.prefill_ms_per_layer * n_layers,
+        )
+
+    async def vocabulary(self, context_length: int) -> Vocabulary:
+        """Return the vocabulary; loads it at first.
+
+        Raises:
+            VocabularyError: it cannot be loaded; the next call tries again.
+        """
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load(context_length), name="vocabulary")
+        try:
+            return await asyncio.shield(self._loading)
+        except BaseException:
+            if self._loading is not None and self._loading.done():
+                self._loading = None
+            raise
+
+    async def tokenise(self, vocabulary: Vocabulary, prompt: Prompt) -> tuple[int, ...]:
+        """Tokenise a prompt in a thread, when it is its turn.
+
+        Raises:
+            VocabularyError: the text is too large, or the template does not take the conversation.
+        """
+        context = RenderContext(now=datetime.now().astimezone(), nonce=secrets.token_hex(16))
+        async with self._tokenising:
+            return await run_blocking(lambda: tokenise_prompt(vocabulary, prompt, context), "tokenise")
+
+    async def _load(self, context_length: int) -> Vocabulary:
+        model = self._model
+        return await run_blocking(
+            lambda: open_vocabulary(
+                model.paths[0], architecture=model.architecture, context_length=context_length, chat_template=None
+            ),
+            "vocabulary",
+        )

@@ -1,0 +1,99 @@
+"""Listens for the local API and gives each connection a task.
+
+Invariants: 127.0.0.1 only; a bounded number of connections: as many again are answered 503, the rest are cut; every
+connection is closed by the task that serves it, and none outlives the server. One event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Final, Self
+
+from node_app.loopback.access import LOOPBACK
+from node_app.loopback.connection import ClientGoneError, HttpConnection
+from node_app.settings import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from node_app.loopback.limits import ApiLimits
+
+logger = logging.getLogger(__name__)
+
+# Connections that wait to be accepted, which takes no time.
+BACKLOG: Final = 32
+
+
+def bind_loopback(port: int) -> socket.socket:
+    """Return a listening socket on loopback; `port` 0 takes a free one.
+
+    Raises:
+        SettingsError: the port is taken, or not this user's to take.
+    """
+    try:
+        return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise SettingsError(f"--api-port {port}: {reason}; choose another, or leave it out for a free one") from error
+
+
+class LocalServer:
+    """Serves while the context lasts. Owns the socket."""
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        serve: Callable[[HttpConnection], Awaitable[None]],
+        refuse: Callable[[HttpConnection], Awaitable[None]],
+        limits: ApiLimits,
+    ) -> None:
+        """Args: serve: answers one request; refuse: answers that there are too many at once. Neither closes."""
+        self._listening = listening
+        self._serve = serve
+        self._refuse = refuse
+        self._limits = limits
+        self._server: asyncio.Server | None = None
+        self._served: set[asyncio.Task[None]] = set()
+        self._refused: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._accept, sock=self._listening)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._served:
+            await asyncio.wait(set(self._served), timeout=self._limits.end_grace_s)
+        left = self._served | self._refused
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        has_room = len(self._served) < self._limits.connections_max
+        handle, tasks = (self._serve, self._served) if has_room else (self._refuse, self._refused)
+        connection = HttpConnection(reader, writer, self._limits)
+        if len(tasks) >= self._limits.connections_max:
+            connection.abort()
+            return
+        task = asyncio.create_task(self._run(connection, handle), name="local-api")
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    async def _run(self, connection: HttpConnection, handle: Callable[[HttpConnection], Awaitable[None]]) -> None:
+        try:
+            await handle(connection)
+            await connection.close()
+        except ClientGoneError as error:
+            logger.debug("a local client: %s", error)
+            connection.abort()
+        except BaseException:
+            connection.abort()
+            raise

@@ -1,0 +1,229 @@
+"""One stage's part in one Route Session: its edges, the rows that wait, and on the tail its generation.
+
+Invariant: frames are checked against the contract, the route and the stage's length before they wait for the engine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from meshnet.constants import GATEWAY_STAGE
+from meshnet.failure_codes import FailureCode
+from meshnet.frame import DType, Frame, MessageError, Phase, TokenEvent
+from meshnet.frame.seam_codec import unpack_rows
+from meshnet.session import ReceivingEdge, SendingEdge
+from meshnet.token_window import TokenSender
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meshnet.ids import Edge
+    from node_app.reference_worker.sessions.shard import LoadedShard
+    from node_app.reference_worker.sessions.terms import StageTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A whole frame that waits for the engine since `received_at_s`."""
+
+    frame: Frame
+    received_at_s: float
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Deadline:
+    """When a session fails, with what, and whose fault it is."""
+
+    at_s: float
+    code: FailureCode
+    message: str
+    stage: int
+
+
+# A stage that closed a session has told the Gateway why; its neighbours report the loss only after this.
+GONE_GRACE_S = 0.25
+
+
+class StageSession:
+    """Not thread-safe; owned by a `StageMachine`."""
+
+    def __init__(self, terms: StageTerms, load: LoadedShard, now_s: float) -> None:
+        self.terms = terms
+        self.sequence = load.open_sequence(terms.kv_cells)
+        self.waiting: deque[Waiting] = deque()
+        self.in_step_since_s: float | None = None
+        self.is_open = True
+        self.heard_at_s = now_s
+        self.receiving = {terms.upstream: ReceivingEdge(terms.address(terms.upstream), terms.windows[terms.upstream])}
+        self.sending: dict[Edge, SendingEdge] = {}
+        self.sent_at_s: dict[Edge, float] = {}
+        self.tokens: TokenSender | None = None
+        self.counts = Counter(terms.committed)
+        self.held_token: TokenEvent | None = None
+        self._load = load
+        self._gone: tuple[int, float] | None = None
+        self._token_frames = 0
+        self._queued_length = 0
+        self._prompt_done = False
+        self._add_edges(now_s)
+
+    def _add_edges(self, now_s: float) -> None:
+        terms = self.terms
+        if terms.is_tail:
+            self.tokens = TokenSender(terms.generation, now_s)
+        else:
+            self.sending[terms.downstream] = SendingEdge(terms.windows[terms.downstream])
+        if terms.n_stages > 1 and terms.is_tail:
+            self.sending[terms.ring] = SendingEdge(terms.windows[terms.ring])
+        if terms.n_stages > 1 and terms.is_head:
+            self.receiving[terms.ring] = ReceivingEdge(terms.address(terms.ring), terms.windows[terms.ring])
+
+    def queue(self, frame: Frame, now_s: float) -> None:
+        """Let a whole frame wait for the engine.
+
+        Raises:
+            MessageError: it does not fit the route, the contract or the position; the session is to fail.
+        """
+        self._check_route(frame)
+        self._check_contract(frame)
+        self._check_position(frame)
+        self._queued_length = frame.position + frame.rows
+        if frame.phase is Phase.DECODE:
+            self._token_frames = 0
+        self._prompt_done = frame.phase is not Phase.PREFILL or frame.prompt_end
+        self.waiting.append(Waiting(frame, now_s))
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the frame in front may run now."""
+        if not self.is_open or self._gone or self.in_step_since_s is not None or not self.waiting:
+            return False
+        downstream = self.sending.get(self.terms.downstream)
+        return downstream is None or downstream.has_credit(self._output_bytes(self.waiting[0].frame))
+
+    def note_gone(self, stage: int, now_s: float) -> None:
+        """A neighbour has closed the session; the first to say so counts."""
+        self._gone = self._gone or (stage, now_s)
+
+    def note_handed_on(self, frame: Frame) -> None:
+        """Rows left for the next stage; on the head they may be the ones that must cause a token."""
+        if not self.terms.is_head:
+            return
+        if frame.phase is Phase.DECODE:
+            self._token_frames = 1
+        elif frame.prompt_end:
+            self._token_frames = self.terms.windows[self.terms.downstream].frames
+
+    def _token_deadlines(self) -> Iterator[Deadline]:
+        """The token that the head waits for, once the next stage has done its part. Source: docs/wire.md, Time."""
+        terms = self.terms
+        if not self._token_frames or self.sending[terms.downstream].in_flight_frames:
+            return
+        steps_left = (terms.n_stages - 2) * self._token_frames
+        patience_s = terms.step_deadline_s * steps_left + max(terms.step_deadline_s, 2 * terms.gateway_grace_s)
+        at_s = self.sent_at_s[terms.downstream] + patience_s
+        yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "no token came back", terms.n_stages - 1)
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Everything that this session waits for."""
+        terms = self.terms
+        if self.in_step_since_s is not None:
+            at_s = self.in_step_since_s + terms.step_deadline_s
+            yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "a step took too long", terms.stage)
+        elif not self.waiting:
+            at_s = self.heard_at_s + terms.idle_s
+            yield Deadline(at_s, FailureCode.IDLE, "nothing was heard for too long", terms.stage)
+        for edge, sending in self.sending.items():
+            if sending.in_flight_frames:
+                at_s = self.sent_at_s[edge] + terms.step_deadline_s
+                yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "no acknowledgement of rows", edge.to_stage)
+        yield from self._token_deadlines()
+        if self._gone is not None:
+            stage, at_s = self._gone
+            message = "another stage has closed the session"
+            yield Deadline(at_s + GONE_GRACE_S, FailureCode.STAGE_LOST, message, stage)
+        waiting_since_s = None if self.tokens is None else self.tokens.waiting_since_s()
+        if waiting_since_s is not None:
+            at_s = waiting_since_s + terms.gateway_grace_s
+            yield Deadline(at_s, FailureCode.GATEWAY_LOST, "no acknowledgement of tokens", terms.stage)
+
+    def close(self) -> None:
+        """Drop everything. Idempotent."""
+        self.is_open = False
+        self.waiting.clear()
+        for receiving in self.receiving.values():
+            receiving.close()
+        for sending in self.sending.values():
+            sending.close()
+
+    def _output_bytes(self, frame: Frame) -> int:
+        if self.terms.is_tail:
+            return 0
+        return self.terms.codecs[self.terms.downstream].packed_bytes(frame.rows * self._load.width)
+
+    def _check_route(self, frame: Frame) -> None:
+        terms = self.terms
+        on_ring = terms.is_head and frame.from_stage != GATEWAY_STAGE
+        self._require(frame.phase is not Phase.VERIFY, FailureCode.MALFORMED, "drafts are not spoken", frame)
+        on_its_edge = not terms.is_head or on_ring == (frame.phase is Phase.DECODE)
+        self._require(on_its_edge, FailureCode.MALFORMED, "a phase that this edge does not carry", frame)
+        may_rewind = not on_ring and (not terms.is_head or frame.seq == 0)
+        self._require(may_rewind or not frame.rewind, FailureCode.MALFORMED, "a rewind out of place", frame)
+        # Only the last row of a prompt and the row of a decode frame have logits.
+        wants_last = frame.phase is Phase.DECODE or frame.prompt_end
+        allowed = {(), (frame.rows - 1,)} if wants_last else {()}
+        self._require(frame.logits_rows in allowed, FailureCode.MALFORMED, "logits wanted of other rows", frame)
+        if frame.phase is Phase.PREFILL:
+            self._check_prompt(frame)
+
+    def _check_prompt(self, frame: Frame) -> None:
+        late = self._prompt_done and not frame.rewind
+        self._require(not late, FailureCode.MALFORMED, "a prompt chunk after the prompt's end", frame)
+        if self.terms.is_head:
+            prompt = self.terms.prompt_tokens + len(self.terms.committed)
+            end = frame.position + frame.rows
+            agreed = end <= prompt and frame.prompt_end == (end == prompt)
+            self._require(agreed, FailureCode.MALFORMED, "a prompt of another length than agreed", frame)
+
+    def _check_contract(self, frame: Frame) -> None:
+        load = self._load
+        fits = frame.rows <= load.max_step_rows
+        self._require(fits, FailureCode.WRONG_SHAPE, "more rows than a step takes", frame)
+        if load.owns_input:
+            self._require(not frame.tensors, FailureCode.WRONG_SHAPE, "tensors where ids alone are taken", frame)
+            self._require(bool(frame.token_ids), FailureCode.MISSING_TOKEN_IDS, "the head needs token ids", frame)
+        else:
+            self._check_tensor(frame)
+        known = all(token < load.contract.vocab_size for token in frame.token_ids)
+        self._require(known, FailureCode.BAD_TOKEN_ID, "a token id outside the vocabulary", frame)
+        downstream = self.terms.windows[self.terms.downstream]
+        room = self.terms.is_tail or self._output_bytes(frame) <= downstream.tensor_bytes
+        self._require(room, FailureCode.MESSAGE_TOO_LARGE, "rows that the next window cannot hold", frame)
+
+    def _check_tensor(self, frame: Frame) -> None:
+        named = len(frame.tensors) == 1 and frame.tensors[0].name == "hidden"
+        self._require(named, FailureCode.WRONG_SHAPE, "not the tensors of the contract", frame)
+        tensor = frame.tensors[0]
+        agreed = tensor.dtype is DType.F32 and tensor.codec is self.terms.codecs[self.terms.upstream]
+        self._require(agreed, FailureCode.WRONG_DTYPE, "not the contract's type and the seam's codec", frame)
+        self._require(tensor.shape[1] == self._load.width, FailureCode.WRONG_SHAPE, "another width", frame)
+        try:
+            unpack_rows(tensor.codec, tensor.data)
+        except MessageError as error:
+            raise MessageError(FailureCode(error.code), error.message, frame.address) from error
+
+    def _check_position(self, frame: Frame) -> None:
+        began = self.tokens is not None and self.tokens.next_index > len(self.terms.committed)
+        at_end = frame.position == self._queued_length
+        may_rewind = frame.rewind and frame.position < self._queued_length and not began
+        self._require(at_end or may_rewind, FailureCode.WRONG_POSITION, "rows out of place", frame)
+        end = frame.position + frame.rows
+        self._require(end <= self._load.context_length, FailureCode.CONTEXT_FULL, "the context is full", frame)
+        self._require(end <= self.terms.kv_cells, FailureCode.KV_EXHAUSTED, "more rows than were reserved", frame)
+
+    @staticmethod
+    def _require(condition: bool, code: FailureCode, message: str, frame: Frame) -> None:
+        if not condition:
+            raise MessageError(code, message, frame.address)

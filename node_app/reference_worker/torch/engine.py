@@ -1,0 +1,182 @@
+"""A loaded layer range and its sequences.
+
+Invariants: a sequence's rows are computed once and kept in its KV cache, so that a decode step takes one row; a step
+that is refused changes nothing; sequences share weights and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from meshnet.errors import WorkerError
+from node_app.reference_worker.torch.gguf_range import GgufRange
+from node_app.reference_worker.torch.layer_range import ignore_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from node_app.reference_worker.sessions.program import Progress
+    from node_app.reference_worker.torch.layer_range import LayerRange, SharedFacts
+
+
+class TorchEngine:
+    """Layers [layer_begin, layer_end) of a model. Owned by one thread."""
+
+    def __init__(self, layers: LayerRange) -> None:
+        self.range = layers
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        layer_begin: int = 0,
+        layer_end: int | None = None,
+        progress: Progress = ignore_progress,
+    ) -> TorchEngine:
+        """Load a range; `layer_end` None: to the last layer.
+
+        Args:
+            path: the (first) GGUF file of a model, or a folder with config.json and *.safetensors.
+            layer_begin: the first layer.
+            layer_end: one past the last.
+            progress: told the fraction of the layers that is loaded, after each; may raise to end the load.
+
+        Raises:
+            WorkerError: `unsupported_architecture`, `layers_out_of_range` or `missing_extra`.
+            ArtifactError: the model is wrong.
+        """
+        if not path.is_dir():
+            return cls(GgufRange.load(path, layer_begin, layer_end, progress))
+        # An extra of its own: who loads GGUF files needs no transformers.
+        try:
+            from node_app.reference_worker.torch.safetensors_range import SafetensorsRange  # noqa: PLC0415 - see above
+        except ModuleNotFoundError as error:
+            message = f"folders of safetensors need the extra [transformers]: there is no {error.name}"
+            raise WorkerError("missing_extra", "Not installed", message) from error
+        return cls(SafetensorsRange.load(path, layer_begin, layer_end, progress))
+
+    @property
+    def facts(self) -> SharedFacts:
+        """Of the whole model."""
+        return self.range.facts
+
+    @property
+    def vocab_size(self) -> int:
+        """Of the whole model."""
+        return self.range.vocab_size
+
+    @property
+    def layer_begin(self) -> int:
+        """First layer held."""
+        return self.range.layer_begin
+
+    @property
+    def layer_end(self) -> int:
+        """One past the last."""
+        return self.range.layer_end
+
+    @property
+    def weights_bytes(self) -> int:
+        """Of the float32 weights in memory."""
+        return self.range.weights_bytes
+
+    @property
+    def bytes_read(self) -> int:
+        """Of the files' tensors."""
+        return self.range.bytes_read
+
+    @property
+    def cell_bytes(self) -> int:
+        """What a sequence holds for each of its cells."""
+        return self.range.cell_bytes
+
+    @property
+    def owns_input(self) -> bool:
+        """Whether this is the head, which takes token ids."""
+        return self.layer_begin == 0
+
+    @property
+    def owns_output(self) -> bool:
+        """Whether this is the tail, which gives logits."""
+        return self.layer_end == self.facts.n_layers
+
+    def open(self, cells: int) -> TorchSequence:
+        """Begin a sequence of `cells` rows at most."""
+        return TorchSequence(self, cells)
+
+    def embed(self, token_ids: Sequence[int]) -> torch.Tensor:
+        """The head's input rows: [rows, width].
+
+        Raises:
+            WorkerError: `bad_token_id`; `not_ready`: this is not the head.
+        """
+        if not self.owns_input:
+            raise WorkerError("not_ready", "Not the head", "this shard takes hidden rows")
+        if not all(0 <= token < self.vocab_size for token in token_ids):
+            raise WorkerError("bad_token_id", "Bad token id", f"a token id outside the {self.vocab_size} known ones")
+        with torch.inference_mode():
+            return self.range.embed(torch.tensor(token_ids, dtype=torch.long))
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """The tail's logits of [rows, width]: [rows, vocab_size].
+
+        Raises:
+            WorkerError: `not_ready`: this is not the tail.
+        """
+        if not self.owns_output:
+            raise WorkerError("not_ready", "Not the tail", "this shard gives hidden rows")
+        with torch.inference_mode():
+            return self.range.logits(hidden)
+
+
+class TorchSequence:
+    """One session's rows on one shard. Not thread-safe."""
+
+    def __init__(self, engine: TorchEngine, cells: int) -> None:
+        self.engine = engine
+        self._cells = cells
+        self._cache = engine.range.new_cache(cells)
+        self._length = 0
+
+    @property
+    def length(self) -> int:
+        """Positions held."""
+        return self._length
+
+    def truncate(self, length: int) -> None:
+        """Forget positions from `length` on.
+
+        Raises:
+            ValueError: fewer positions are held.
+        """
+        if not 0 <= length <= self._length:
+            raise ValueError(f"cannot truncate {self._length} positions to {length}")
+        self._length = length
+
+    def step_tokens(self, token_ids: Sequence[int]) -> torch.Tensor:
+        """Run the head's layers over new tokens: [rows, width].
+
+        Raises:
+            WorkerError: `bad_token_id`, `kv_exhausted`, or `not_ready` where this is not the head.
+        """
+        return self.step_rows(self.engine.embed(token_ids))
+
+    def step_rows(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Run the layers over the previous stage's rows: [rows, width] in and out.
+
+        Raises:
+            WorkerError: `wrong_shape`, `not_finite` or `kv_exhausted`.
+        """
+        if hidden.ndim != 2 or hidden.shape[1] != self.engine.facts.width or not len(hidden):
+            raise WorkerError("wrong_shape", "Bad rows", f"rows of the shape {tuple(hidden.shape)}")
+        if not bool(torch.isfinite(hidden).all()):
+            raise WorkerError("not_finite", "Bad rows", "a row holds a value that is not finite")
+        if self._length + len(hidden) > self._cells:
+            raise WorkerError("kv_exhausted", "No cells left", f"{self._cells} cells are too few for more rows")
+        with torch.inference_mode():
+            out = self.engine.range.run(hidden, self._length, self._cache)
+        self._length += len(hidden)
+        return out

@@ -1,0 +1,85 @@
+"""The torch worker's program: what it says of itself, loads and probes, all of it on the engine's one thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import TYPE_CHECKING
+
+import torch
+
+from meshnet import __version__
+from meshnet.constants import GRAPH_SEMANTICS_VERSION, WIRE_VERSION, WIRE_VERSION_MIN
+from node_app.reference_worker.sessions.machine import StageMachine
+from node_app.reference_worker.torch.shard import TorchShard, load_shard
+from node_app.reference_worker.torch.steps import run_probe
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from meshnet.v1 import frame_pb2, worker_pb2
+    from node_app.reference_worker.sessions.program import Progress
+
+
+def version_json() -> str:
+    """What `--version` prints: what must match on a route, and the library."""
+    version = {
+        "worker": __version__,
+        "wire": {"min": WIRE_VERSION_MIN, "max": WIRE_VERSION},
+        "contract": {"graph_semantics": GRAPH_SEMANTICS_VERSION},
+        "exact_class": {"backend": "torch", "pin": f"torch {torch.__version__}"},
+        "torch": torch.__version__,
+    }
+    return json.dumps(version)
+
+
+def devices_json() -> str:
+    """What `--list-devices` prints: the processor, and the machine's memory where the system tells."""
+    page_bytes = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
+    device = {
+        "name": "CPU",
+        "description": f"PyTorch, {torch.backends.cpu.get_cpu_capability()}",
+        "type": "cpu",
+        "memory_free_bytes": page_bytes * os.sysconf("SC_AVPHYS_PAGES") if page_bytes else 0,
+        "memory_total_bytes": page_bytes * os.sysconf("SC_PHYS_PAGES") if page_bytes else 0,
+    }
+    return json.dumps({"devices": [device]})
+
+
+class TorchProgram:
+    """`thread`: one, on which alone the engine runs."""
+
+    def __init__(self, thread: Executor) -> None:
+        self._thread = thread
+
+    @property
+    def version_json(self) -> str:
+        """What `Describe` says of it."""
+        return version_json()
+
+    @property
+    def devices_json(self) -> str:
+        """What `Describe` says that it computes with."""
+        return devices_json()
+
+    async def load(self, request: worker_pb2.LoadRequest, progress: Progress) -> StageMachine:
+        """Load a shard and tell `progress` how far it is.
+
+        Raises:
+            MeshnetError: it cannot be loaded.
+        """
+        loop = asyncio.get_running_loop()
+        return StageMachine(await loop.run_in_executor(self._thread, load_shard, request, progress))
+
+    async def probe(self, machine: StageMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
+        """Run rows through a sequence of their own.
+
+        Raises:
+            MeshnetError: the rows do not fit.
+        """
+        shard = machine.load
+        if not isinstance(shard, TorchShard):
+            raise TypeError("a shard of another engine")
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, run_probe, shard, request)

@@ -1,0 +1,275 @@
+"""The data connection to the relay, held for as long as the site names one.
+
+Invariants: the protocol is `meshnet.member`'s; packets wait in a queue bounded by what each session was granted and
+leave only while their session is bound; bindings survive a short loss of the connection by binding again with the same
+ticket, and are told over (once) when the relay refuses that or the connection stays away too long. What was lost in
+between is found by the sequence numbers of the edges. One event loop; only the monotonic clock is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, WebSocketException
+
+from meshnet.backoff import Backoff
+from meshnet.constants import GATEWAY_GRACE_S, MAX_MESSAGE_BYTES
+from meshnet.errors import ProtocolError
+from meshnet.member import RelayMember
+from meshnet.member_events import (
+    Binding,
+    BindRefused,
+    Bound,
+    Closed,
+    MemberEvent,
+    MemberState,
+    PacketRefused,
+    PacketsReceived,
+    Ready,
+    SessionEnded,
+    StageLost,
+)
+from node_app.relay.held_bindings import HeldBinding, HeldBindings
+from node_app.relay.packet_queue import Offer, PacketQueue
+from node_app.system.racing import race
+from node_app.system.unreachable import why_unreachable
+from node_app.worker.refusal import RELAY_LOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from meshnet.ids import SessionKey
+    from meshnet.keys import SigningKey
+    from meshnet.packets import Packet
+
+logger = logging.getLogger(__name__)
+
+DATA_PATH = "/data"
+RECONNECT = Backoff(first_s=0.1, longest_s=30.0)
+OPEN_TIMEOUT_S = 10.0
+GREETING_TIMEOUT_S = 10.0
+PING_INTERVAL_S = 10.0
+PING_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 1.0
+
+# Nobody waits longer for a member that went away. Source: docs/wire.md, Credits.
+REBIND_GRACE_S = GATEWAY_GRACE_S
+
+# One turn of sending; small, so that a decode frame never waits behind much.
+BATCH_BYTES = 128 * 1024
+
+
+def data_url(relay_url: str) -> str:
+    """Return the address of a relay's socket; a site may name the relay with or without the path."""
+    parts = urlsplit(relay_url)
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") or DATA_PATH))
+
+
+class DataListener(Protocol):
+    """What the data connection tells the agent. Called on the event loop; must not block."""
+
+    def on_data_changed(self, is_connected: bool) -> None:
+        """The connection stands, or is gone."""
+
+    def on_packets(self, packets: Iterable[Packet]) -> None:
+        """Packets for this node's stages, in order."""
+
+    def on_binding_over(self, key: SessionKey, code: str, message: str) -> None:
+        """A session can no longer use the relay."""
+
+
+class DataLink:
+    """Holds the data connection. `run` owns every task and socket; cancel it to end."""
+
+    def __init__(self, key: SigningKey, listener: DataListener, jitter: Callable[[], float]) -> None:
+        self._key = key
+        self._listener = listener
+        self._jitter = jitter
+        self._member: RelayMember | None = None
+        self._queue = PacketQueue()
+        self._held = HeldBindings(self._queue, listener.on_binding_over)
+        self._has_work = asyncio.Event()
+        self._has_news = asyncio.Event()
+        self._grace: asyncio.TimerHandle | None = None
+        self._was_ready = False
+        self._socket: ClientConnection | None = None
+        self._least_trip_s: float | None = None
+
+    @property
+    def latency_ms(self) -> float | None:
+        """One way to the relay: half of the shortest round trip of a ping so far, as data makes others wait longer."""
+        if self._socket is not None and self._socket.latency > 0:
+            self._least_trip_s = min(self._socket.latency, self._least_trip_s or self._socket.latency)
+        return None if self._least_trip_s is None else 1000 * self._least_trip_s / 2
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the relay has welcomed this node."""
+        return self._member is not None and self._member.state is MemberState.READY
+
+    async def bind(self, binding: Binding, signed_ticket: bytes, queue_bytes: int) -> None:
+        """Take part in a session; returns once the relay agreed. The caller sets the deadline by cancelling.
+
+        Raises:
+            StageRefusedError: the relay refuses, or is lost for too long.
+        """
+        held = self._held.add(binding, signed_ticket, queue_bytes)
+        if self.is_connected:
+            self._ask(held)
+        try:
+            await held.confirmed
+        except BaseException:
+            self.unbind(binding)
+            raise
+
+    def unbind(self, binding: Binding) -> None:
+        """Leave a session and forget its packets. Idempotent."""
+        if self._held.remove(binding) and self._member is not None:
+            self._member.unbind(binding)
+            self._has_work.set()
+
+    def send(self, packet: Packet) -> Offer:
+        """Queue a packet; leaves once its session is bound."""
+        offer = self._queue.offer(packet)
+        self._has_work.set()
+        return offer
+
+    async def run(self, url: Callable[[], str]) -> None:
+        """Hold the connection until cancelled; `url` is asked before each try, since a site may move its relay."""
+        failures = 0
+        try:
+            while True:
+                self._was_ready = False
+                self._has_news.clear()
+                reason = await self._hold_once(url())
+                failures = 1 if self._was_ready else failures + 1
+                delay_s = RECONNECT.delay_s(failures, self._jitter())
+                logger.info("data connection: %s; next try in %.1f s", reason, delay_s)
+                await self._pause(delay_s)
+        finally:
+            self._give_up("this node left the relay")
+
+    def retry_now(self) -> None:
+        """End a wait between two tries: there is news of the relay."""
+        self._has_news.set()
+
+    async def _pause(self, delay_s: float) -> None:
+        try:
+            async with asyncio.timeout(delay_s):
+                await self._has_news.wait()
+        except TimeoutError:
+            return
+
+    async def _hold_once(self, url: str) -> str:
+        """Hold one connection and return why it ended."""
+        member = self._member = RelayMember(self._key)
+        try:
+            async with connect(
+                data_url(url),
+                max_size=MAX_MESSAGE_BYTES,
+                open_timeout=OPEN_TIMEOUT_S,
+                ping_interval=PING_INTERVAL_S,
+                ping_timeout=PING_TIMEOUT_S,
+                close_timeout=CLOSE_TIMEOUT_S,
+                compression=None,
+            ) as socket:
+                self._socket, self._least_trip_s = socket, None
+                await race(self._read(socket, member), self._write(socket, member))
+                return "closed"
+        except ProtocolError as error:
+            return error.message
+        except ConnectionClosed as error:
+            return f"closed by the relay ({error})"
+        except (OSError, WebSocketException) as error:
+            return f"the relay cannot be reached: {why_unreachable(error)}"
+        finally:
+            member.connection_lost()
+            self._member = self._socket = None
+            self._on_lost()
+
+    async def _read(self, socket: ClientConnection, member: RelayMember) -> None:
+        async with asyncio.timeout(GREETING_TIMEOUT_S):
+            while member.state is not MemberState.READY:
+                await self._receive(socket, member)
+        await socket.ping()  # the next one leaves after PING_INTERVAL_S
+        while True:
+            await self._receive(socket, member)
+
+    async def _receive(self, socket: ClientConnection, member: RelayMember) -> None:
+        data = await socket.recv()
+        if isinstance(data, str):
+            raise ProtocolError("malformed", "Relay not understood", "a text message from the relay")
+        member.receive(data)
+        for event in member.events():
+            self._handle(event)
+        self._has_work.set()  # the member may have something to answer
+
+    async def _write(self, socket: ClientConnection, member: RelayMember) -> None:
+        while True:
+            self._has_work.clear()
+            self._feed(member)
+            messages = member.data_to_send()
+            for data in messages:
+                await socket.send(data)
+            if not messages:
+                await self._has_work.wait()
+
+    def _feed(self, member: RelayMember) -> None:
+        """Give the member the next packets that may leave."""
+        if member.state is MemberState.READY:
+            packets = self._queue.take(BATCH_BYTES, lambda one: member.is_bound(Binding(one.key, one.from_stage)))
+            member.send(packets)
+
+    def _handle(self, event: MemberEvent) -> None:
+        match event:
+            case Ready():
+                self._on_ready()
+            case Bound(binding):
+                self._held.confirm(binding)
+            case BindRefused(binding, code, message):
+                self._held.end(binding, code, message)
+            case SessionEnded(key, _, code, message):
+                self._held.end_session(key, code, message)
+            case PacketsReceived(packets):
+                self._listener.on_packets(packets)
+            case PacketRefused(key, stage, code, _):
+                logger.warning("%s: the relay refused a packet to stage %d (%s)", key, stage, code)
+            case StageLost(key, stage):
+                # The Gateway hears of it too, and it is the Gateway that decides.
+                logger.info("%s: stage %d left the relay", key, stage)
+            case Closed(code, message):
+                raise ProtocolError(code, "Dismissed by the relay", message)
+
+    def _on_ready(self) -> None:
+        self._was_ready = True
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+        for held in self._held.all():
+            self._ask(held)
+        self._listener.on_data_changed(is_connected=True)
+
+    def _on_lost(self) -> None:
+        if not self._was_ready:
+            return
+        if self._grace is None:
+            loop = asyncio.get_running_loop()
+            message = f"the relay was away for {REBIND_GRACE_S:g} s"
+            self._grace = loop.call_later(REBIND_GRACE_S, self._give_up, message)
+        self._listener.on_data_changed(is_connected=False)
+
+    def _ask(self, held: HeldBinding) -> None:
+        if self._member is not None:
+            self._member.bind(held.binding, held.signed_ticket)
+            self._has_work.set()
+
+    def _give_up(self, message: str) -> None:
+        """Tell every session that waits for the relay that it waits no longer."""
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+        self._held.end_all(RELAY_LOST, message)

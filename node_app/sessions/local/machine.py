@@ -1,0 +1,191 @@
+"""One local session's life after it was opened, without I/O.
+
+Invariants: running, then over, once: finished, failed or closed; what comes afterwards changes nothing. Nothing is
+believed of the worker that is not checked: its edge, its acknowledgements, its tokens. While it runs there is always a
+deadline. Pure: time is given, in monotonic seconds. Source: docs/wire.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from meshnet.constants import GATEWAY_STAGE
+from meshnet.errors import RouteError
+from meshnet.failure_codes import STAGE_LOSSES, FailureCode, title_of
+from meshnet.frame import (
+    Ack,
+    EdgeMessage,
+    Keepalive,
+    MessageError,
+    PrefillProgress,
+    SessionGone,
+    StageFailure,
+    TokenEvent,
+)
+from meshnet.generation.progress import PrefillAdvanced
+from meshnet.generation.prompt_feed import PromptFeed
+from meshnet.generation.token_book import TokenBook, token_terms
+from meshnet.ids import Address, Edge
+from node_app.sessions.local.terms import STAGE
+
+if TYPE_CHECKING:
+    from meshnet.frame import EdgeBody, Frame
+    from meshnet.generation.progress import RouteEvent
+    from node_app.sessions.local.terms import LocalTerms
+
+PROMPT_EDGE: Final = Edge(GATEWAY_STAGE, STAGE)
+TOKEN_EDGE: Final = Edge(STAGE, GATEWAY_STAGE)
+
+
+class LocalRouteError(RouteError):
+    """The session failed on this machine's worker, the only stage; a worker that is gone is a lost stage."""
+
+    def __init__(self, code: str, message: str) -> None:
+        told = FailureCode.STAGE_LOST if code in STAGE_LOSSES else code
+        super().__init__(told, title_of(told, "Worker failed"), message)
+        self.stage = STAGE
+
+
+class LocalMachine:
+    """One session. `context_length` is that of the opened session. Not thread-safe; owned by one driver."""
+
+    def __init__(self, terms: LocalTerms, context_length: int, now_s: float) -> None:
+        self._terms = terms
+        budget_ms = round(terms.step_s * 1000)
+        self._feed = PromptFeed(terms.key, terms.request.prompt_tokens, terms.chunking, budget_ms)
+        self._tokens = TokenBook(token_terms(terms.request, context_length), terms.deadlines.ack_delay_s)
+        self._prefill_done = 0
+        self._events: list[RouteEvent] = []
+        self._messages: list[Frame | EdgeMessage] = []
+        self._keepalive_due_s = now_s + terms.deadlines.keepalive_s
+        self._due_s = now_s
+        self.failure: LocalRouteError | None = None
+        self.is_over = False
+        self._advance(now_s)
+
+    def events(self) -> list[RouteEvent]:
+        """What the reader is to be told, since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def messages_to_send(self) -> list[Frame | EdgeMessage]:
+        """What the worker is to be sent, in order, since the last call."""
+        messages, self._messages = self._messages, []
+        return messages
+
+    def next_deadline_s(self) -> float | None:
+        """When `tick` has something to do; None once over."""
+        if self.is_over:
+            return None
+        waits = (self._due_s, self._keepalive_due_s, self._tokens.next_deadline_s())
+        return min(wait for wait in waits if wait is not None)
+
+    def receive(self, message: EdgeMessage, now_s: float) -> None:
+        """Take a message of the worker; nothing is raised, whatever it says."""
+        if self.is_over:
+            return
+        try:
+            self._check_edge(message)
+            self._take(message, now_s)
+        except MessageError as error:
+            self.fail(error.code, error.message)
+
+    def acknowledge(self, index: int, now_s: float) -> None:
+        """The reader has taken every token up to `index`; ignored once over.
+
+        Raises:
+            ValueError: no such token has come.
+        """
+        if not self.is_over:
+            self._tokens.take(index, now_s)
+            self._send_ack(now_s)
+
+    def tick(self, now_s: float) -> None:
+        """Time has passed."""
+        if self.is_over:
+            return
+        if now_s >= self._due_s:
+            self.fail(FailureCode.STEP_TIMEOUT, "This machine's worker has done nothing in time.")
+            return
+        self._send_ack(now_s)
+        if now_s >= self._keepalive_due_s:
+            self._keepalive_due_s = now_s + self._terms.deadlines.keepalive_s
+            self._send(PROMPT_EDGE, Keepalive())
+
+    def fail(self, code: str, message: str) -> None:
+        """The session cannot go on; the first reason stays. Idempotent."""
+        if not self.is_over:
+            self.failure = LocalRouteError(code, message)
+            self._end()
+
+    def close(self) -> None:
+        """The reader wants no more. Idempotent."""
+        if not self.is_over:
+            self._end()
+
+    # --- inside ---
+
+    def _check_edge(self, message: EdgeMessage) -> None:
+        is_ack = isinstance(message.body, Ack)
+        # An acknowledgement names the edge that it acknowledges.
+        allowed = {PROMPT_EDGE} if is_ack else {PROMPT_EDGE, TOKEN_EDGE}
+        if message.key != self._terms.key or message.edge not in allowed:
+            raise MessageError(FailureCode.MALFORMED, "the worker spoke for another edge", message.address)
+
+    def _take(self, message: EdgeMessage, now_s: float) -> None:
+        match message.body:
+            case Ack() as ack:
+                if self._feed.acknowledge(ack):
+                    self._advance(now_s)
+            case PrefillProgress(done=done):
+                self._take_progress(done, now_s)
+            case TokenEvent() as event:
+                self._take_token(event, now_s)
+            case StageFailure(code=code, message=text):
+                self.fail(code, text)
+            case SessionGone():
+                self.fail(FailureCode.STAGE_LOST, "This machine's worker no longer has the session.")
+
+    def _take_progress(self, done: int, now_s: float) -> None:
+        total = len(self._terms.request.prompt_tokens)
+        if done > total:
+            raise MessageError(FailureCode.MALFORMED, "the worker computed more than the prompt")
+        if done > self._prefill_done:
+            self._prefill_done = done
+            self._expect_more(now_s)
+            self._events.append(PrefillAdvanced(done, total))
+
+    def _take_token(self, event: TokenEvent, now_s: float) -> None:
+        if not self._feed.is_sent:
+            raise MessageError(FailureCode.MALFORMED, "a token before the prompt's end")
+        token = self._tokens.receive(event)
+        if token is not None:
+            self._expect_more(now_s)
+            self._events.append(token)
+            if token.finish is not None:
+                self._end()
+
+    def _advance(self, now_s: float) -> None:
+        self._expect_more(now_s)
+        self._messages.extend(self._feed.take())
+
+    def _expect_more(self, now_s: float) -> None:
+        """Something came; the next must come within a step. A tail that waits for its reader has the grace as well."""
+        deadlines = self._terms.deadlines
+        self._due_s = now_s + self._terms.step_s + deadlines.margin_s
+        if self._tokens.is_tail_waiting:
+            self._due_s += deadlines.grace_s
+
+    def _send_ack(self, now_s: float) -> None:
+        ack = self._tokens.take_ack(now_s)
+        if ack is not None:
+            self._expect_more(now_s)
+            self._send(TOKEN_EDGE, ack)
+
+    def _send(self, edge: Edge, body: EdgeBody) -> None:
+        self._messages.append(EdgeMessage.on(Address(self._terms.key, edge), body))
+
+    def _end(self) -> None:
+        self._feed.close()
+        self._messages.clear()
+        self.is_over = True

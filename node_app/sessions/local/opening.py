@@ -1,0 +1,179 @@
+"""The local sessions of this node, and their way in and out of the worker.
+
+Invariants: the worker alone decides who is admitted, by cells and places that the site's sessions share; a local
+request that finds none waits its turn for a moment, in order, and is then told so. Every session that was opened, or
+may have been, is closed on the worker exactly once. One event loop; the tasks here are owned and drained here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from meshnet.constants import SESSION_ID_BYTES
+from meshnet.errors import WorkerError
+from meshnet.failure_codes import TITLES, FailureCode
+from meshnet.ids import SessionKey
+from node_app.sessions.local.machine import LocalRouteError
+from node_app.sessions.local.session import LocalSession
+from node_app.sessions.local.terms import QUEUE_BYTES, LocalTerms
+from node_app.worker.refusal import StageRefusedError
+
+if TYPE_CHECKING:
+    from meshnet.packets import Packet
+    from meshnet.v1 import session_pb2
+    from node_app.sessions.local.limits import SessionLimits
+    from node_app.sessions.local.terms import LocalRequest, LocalShard
+    from node_app.worker.client import WorkerClient
+
+logger = logging.getLogger(__name__)
+
+# Codes of a refusal that says: no place now.
+FULL_CODES: Final = frozenset({FailureCode.KV_EXHAUSTED, FailureCode.TOO_MANY_SESSIONS})
+
+
+class LocalHost(Protocol):
+    """What local sessions need of the node. Called on the event loop; must not block."""
+
+    def worker_for_stages(self) -> WorkerClient:
+        """Return the worker that serves now; raises StageRefusedError where none does."""
+
+    def send_to_worker(self, packets: list[Packet]) -> None:
+        """Queue packets for the worker's bridge."""
+
+    def on_local_opened(self, key: SessionKey, queue_bytes: int) -> None:
+        """A session is open on the worker: let its packets through."""
+
+    def on_local_gone(self, key: SessionKey) -> None:
+        """A session is no more."""
+
+
+class LocalSessions:
+    """Opens local sessions and closes them. Not thread-safe."""
+
+    def __init__(self, host: LocalHost, limits: SessionLimits) -> None:
+        self._host = host
+        self._limits = limits
+        self._sessions: dict[SessionKey, LocalSession] = {}
+        self._opening: set[SessionKey] = set()
+        self._closing: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()  # first come, first served
+        self._waiting = 0
+
+    def keys(self) -> frozenset[SessionKey]:
+        """Return the sessions that are open."""
+        return frozenset(self._sessions)
+
+    def opening(self) -> frozenset[SessionKey]:
+        """Return the sessions that are being opened."""
+        return frozenset(self._opening)
+
+    async def open(self, request: LocalRequest, shard: LocalShard) -> LocalSession:
+        """Open a session, waiting for a place for a moment; its prompt is on its way when this returns.
+
+        Raises:
+            StageRefusedError: the worker does not take it, or had no place for it in time (`FULL_CODES`).
+            WorkerError: the worker failed.
+            LocalRouteError: it opened something else than was asked for.
+        """
+        if self._waiting >= self._limits.waiting_max:
+            raise _busy(FailureCode.TOO_MANY_SESSIONS)
+        last_code: str = FailureCode.TOO_MANY_SESSIONS
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._limits.place_wait_s), self._turn:
+                while True:
+                    try:
+                        return await self._open(request, shard)
+                    except StageRefusedError as error:
+                        if error.code not in FULL_CODES:
+                            raise
+                        last_code = error.code
+                    await asyncio.sleep(self._limits.place_poll_s)
+        except TimeoutError:
+            raise _busy(last_code) from None
+        finally:
+            self._waiting -= 1
+
+    def receive(self, key: SessionKey, message: session_pb2.EdgeMessage) -> bool:
+        """Take a worker's message; False where its session is not one of these."""
+        session = self._sessions.get(key)
+        if session is not None:
+            session.receive(message)
+        return session is not None
+
+    def fail(self, key: SessionKey, code: str, message: str) -> None:
+        """End a session that its reader did not end, and tell the reader. Idempotent."""
+        session = self._sessions.get(key)
+        if session is not None:
+            session.fail(code, message)
+
+    def fail_all(self, code: str, message: str) -> None:
+        """End every session (the worker is gone, or the agent ends)."""
+        for key in list(self._sessions):
+            self.fail(key, code, message)
+
+    async def drain(self) -> None:
+        """Wait until everything released is closed on the worker; each close has its own deadline."""
+        await asyncio.gather(*self._closing)
+
+    async def _open(self, request: LocalRequest, shard: LocalShard) -> LocalSession:
+        worker = self._host.worker_for_stages()
+        terms = LocalTerms(SessionKey(secrets.token_bytes(SESSION_ID_BYTES), 1), request, shard)
+        self._opening.add(terms.key)
+        try:
+            contract = await worker.open_session(terms.session_spec(), self._limits.open_timeout_s)
+            self._check(terms, contract)
+        except StageRefusedError:
+            raise  # nothing was opened
+        except BaseException:
+            # Perhaps it was: the answer was lost, came too late, or fits nothing.
+            self._close_on_worker(terms.key, "not wanted any more")
+            raise
+        finally:
+            self._opening.discard(terms.key)
+        return self._start(terms, contract.context_length)
+
+    def _check(self, terms: LocalTerms, contract: session_pb2.BoundaryContract) -> None:
+        fits = contract.vocab_size == terms.request.vocabulary_size
+        if not fits or contract.contract_digest != terms.shard.contract.contract_digest:
+            raise LocalRouteError(FailureCode.CONTRACT_MISMATCH, "The worker has loaded another model than the file's.")
+
+    def _start(self, terms: LocalTerms, context_length: int) -> LocalSession:
+        session = LocalSession(terms, context_length, self._host.send_to_worker, partial(self._release, terms.key))
+        self._sessions[terms.key] = session
+        self._host.on_local_opened(terms.key, QUEUE_BYTES)
+        session.start()
+        return session
+
+    def _release(self, key: SessionKey, reason: str) -> asyncio.Task[None] | None:
+        """Let go of a session everywhere, once."""
+        del self._sessions[key]
+        self._host.on_local_gone(key)
+        return self._close_on_worker(key, reason)
+
+    def _close_on_worker(self, key: SessionKey, reason: str) -> asyncio.Task[None] | None:
+        try:
+            worker = self._host.worker_for_stages()
+        except StageRefusedError:
+            return None  # its sessions went with it
+        task = asyncio.create_task(_close(worker, key, reason), name=f"close-local-{key}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return task
+
+
+async def _close(worker: WorkerClient, key: SessionKey, reason: str) -> None:
+    try:
+        await worker.close_session(key.session, key.epoch, reason)
+    except WorkerError as error:
+        logger.info("%s: not closed on the worker: %s", key, error.message)
+
+
+def _busy(code: str) -> StageRefusedError:
+    title = TITLES[FailureCode(code)]
+    message = f"This machine is busy ({title.lower()}); try again when one of its sessions has ended."
+    return StageRefusedError(code, message)

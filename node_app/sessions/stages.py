@@ -1,0 +1,245 @@
+"""The stages that this node has open, and their way in and out.
+
+Invariants: a stage is open on the worker and bound at the relay, or neither; every request is answered exactly once
+(`StageOpened` or `StageRefused`); a stage that ends without the site's asking is told exactly once (`StageEnded`);
+closing is idempotent and wins over an opening in progress. One event loop; the tasks here are owned and drained here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from meshnet.constants import SESSION_ID_BYTES
+from meshnet.errors import MeshnetError, WorkerError, describe_unforeseen
+from meshnet.failure_codes import FailureCode
+from meshnet.ids import SessionKey
+from meshnet.member_events import Binding
+from meshnet.v1 import control_pb2, session_pb2
+from node_app.worker.refusal import StageRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from node_app.worker.client import WorkerClient
+
+logger = logging.getLogger(__name__)
+
+OPEN_TIMEOUT_S = 5.0
+OPENING_MAX = 64
+
+# Beside the windows of its edges a session may hold acks, closes and the token events of one acknowledgement window.
+CONTROL_BYTES: Final = 64 * 1024
+
+
+class RelayBinder(Protocol):
+    """What a stage needs of the data connection."""
+
+    async def bind(self, binding: Binding, signed_ticket: bytes, queue_bytes: int) -> None:
+        """Take part in a session; raises StageRefusedError."""
+
+    def unbind(self, binding: Binding) -> None:
+        """Leave a session. Idempotent."""
+
+
+class StageListener(Protocol):
+    """What the agent learns of its stages. Called on the event loop; must not block."""
+
+    def check_admission(self, request: control_pb2.OpenStage) -> None:
+        """Raise StageRefusedError where this node takes no such stage now."""
+
+    def worker_for_stages(self) -> WorkerClient:
+        """Return the worker that serves now; raises StageRefusedError where none does."""
+
+    def send_to_site(self, message: control_pb2.NodeMessage) -> None:
+        """Send an answer or the news of an end."""
+
+    def on_stage_opened(self, stage: OpenStage) -> None:
+        """A stage is open on the worker and about to be bound."""
+
+    def on_stage_gone(self, stage: OpenStage) -> None:
+        """A stage is no more."""
+
+
+@dataclass(slots=True)
+class OpenStage:
+    """One stage, opening or open.
+
+    Attributes:
+        key: session and epoch.
+        stage: this node's place on the route.
+        request_id: of the request that is answered once it is open, or refused.
+        queue_bytes: what its packets may hold in each direction.
+        task: the opening, until it is done.
+        is_open: the site was told that it is open.
+    """
+
+    key: SessionKey
+    stage: int
+    request_id: int
+    queue_bytes: int
+    task: asyncio.Task[None] | None = None
+    is_open: bool = False
+
+    @property
+    def binding(self) -> Binding:
+        """Its place at the relay."""
+        return Binding(self.key, self.stage)
+
+
+class StageKeeper:
+    """Opens, closes and ends stages. Not thread-safe."""
+
+    def __init__(self, relay: RelayBinder, listener: StageListener) -> None:
+        self._relay = relay
+        self._listener = listener
+        self._stages: dict[SessionKey, OpenStage] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def keys(self) -> frozenset[SessionKey]:
+        """Return the sessions that are open here."""
+        return frozenset(key for key, stage in self._stages.items() if stage.is_open)
+
+    def opening(self) -> frozenset[SessionKey]:
+        """Return the sessions that are being opened."""
+        return frozenset(key for key, stage in self._stages.items() if not stage.is_open)
+
+    def find(self, key: SessionKey) -> OpenStage | None:
+        """Return the stage of a session, opening or open."""
+        return self._stages.get(key)
+
+    def open(self, request: control_pb2.OpenStage) -> None:
+        """Begin to open a stage; answers the site by itself."""
+        try:
+            stage = self._admit(request)
+        except StageRefusedError as error:
+            self._refuse(request.request_id, error)
+            return
+        self._stages[stage.key] = stage
+        stage.task = asyncio.create_task(self._open(stage, request), name=f"open-{stage.key}")
+
+    def _admit(self, request: control_pb2.OpenStage) -> OpenStage:
+        spec = request.spec
+        key = SessionKey(spec.session, spec.epoch)
+        if len(spec.session) != SESSION_ID_BYTES or spec.epoch < 1 or not 0 <= spec.stage < spec.n_stages:
+            raise StageRefusedError(FailureCode.MALFORMED, "the request names no session, epoch and stage")
+        if key in self._stages:
+            raise StageRefusedError(FailureCode.SESSION_EXISTS, f"{key} is here already")
+        self._listener.check_admission(request)
+        if sum(not stage.is_open for stage in self._stages.values()) >= OPENING_MAX:
+            raise StageRefusedError(FailureCode.TOO_MANY_SESSIONS, "too many sessions are being opened")
+        for older in [one for one in self._stages if one.session == key.session and one.epoch < key.epoch]:
+            self.close(older, "a newer attempt to route the session")
+        window_bytes = sum(
+            edge.window_bytes for edge in spec.edges if edge.carrier == session_pb2.EdgeSpec.CARRIER_RELAY
+        )
+        return OpenStage(key, spec.stage, request.request_id, window_bytes + CONTROL_BYTES)
+
+    async def _open(self, stage: OpenStage, request: control_pb2.OpenStage) -> None:
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                contract = await self._open_everywhere(stage, request)
+        except MeshnetError as error:
+            self._undo_opening(stage, StageRefusedError(error.code, error.message))
+        except TimeoutError:
+            late = StageRefusedError(FailureCode.NOT_READY, f"the stage was not open within {OPEN_TIMEOUT_S:g} s")
+            self._undo_opening(stage, late)
+        except Exception as error:  # noqa: BLE001 - the root of the opening
+            logger.error("%s: not opened: %s", stage.key, describe_unforeseen(error))
+            unforeseen = StageRefusedError(FailureCode.NOT_READY, "the node failed to open the stage")
+            self._undo_opening(stage, unforeseen)
+        else:
+            stage.is_open, stage.task = True, None
+            opened = control_pb2.StageOpened(request_id=stage.request_id, contract=contract)
+            self._listener.send_to_site(control_pb2.NodeMessage(opened=opened))
+
+    async def _open_everywhere(self, stage: OpenStage, request: control_pb2.OpenStage) -> session_pb2.BoundaryContract:
+        worker = self._listener.worker_for_stages()
+        contract = await worker.open_session(request.spec, OPEN_TIMEOUT_S)
+        self._listener.on_stage_opened(stage)
+        if request.ticket:
+            await self._relay.bind(stage.binding, request.ticket, stage.queue_bytes)
+        return contract
+
+    def _undo_opening(self, stage: OpenStage, error: StageRefusedError) -> None:
+        stage.task = None
+        # Whoever let go of it meanwhile has refused the request.
+        if self._stages.get(stage.key) is stage:
+            self._release(stage, error.code)
+            self._refuse(stage.request_id, error)
+
+    def _refuse(self, request_id: int, error: StageRefusedError) -> None:
+        logger.info("stage refused: %s (%s)", error.message, error.code)
+        refused = control_pb2.StageRefused(request_id=request_id, code=error.code, message=error.message)
+        self._listener.send_to_site(control_pb2.NodeMessage(refused=refused))
+
+    def close(self, key: SessionKey, reason: str) -> None:
+        """Close a session, also one that is being opened. Idempotent."""
+        stage = self._stages.get(key)
+        if stage is None:
+            return
+        self._release(stage, reason)
+        if not stage.is_open:
+            self._refuse(stage.request_id, StageRefusedError(FailureCode.CANCELLED, "closed while it was opened"))
+
+    def end(self, key: SessionKey, code: str, message: str) -> None:
+        """Close a session that the site did not close, and tell the site. Idempotent."""
+        stage = self._stages.get(key)
+        if stage is None:
+            return
+        self._release(stage, code)
+        if not stage.is_open:
+            self._refuse(stage.request_id, StageRefusedError(code, message))
+        else:
+            ended = control_pb2.StageEnded(
+                session=key.session, epoch=key.epoch, stage=stage.stage, code=code, message=message
+            )
+            self._listener.send_to_site(control_pb2.NodeMessage(ended=ended))
+
+    def end_all(self, code: str, message: str) -> None:
+        """End every session (the worker is gone, or the agent ends)."""
+        for key in list(self._stages):
+            self.end(key, code, message)
+
+    def keep_only(self, keep: Iterable[SessionKey]) -> None:
+        """Close what the site no longer wants after a reconnect."""
+        for key in self.keys() - frozenset(keep):
+            self.close(key, "the site does not know it any more")
+
+    def _release(self, stage: OpenStage, reason: str) -> None:
+        """Let go of a stage everywhere, once."""
+        del self._stages[stage.key]
+        if stage.task is not None:
+            stage.task.cancel()
+        self._relay.unbind(stage.binding)
+        self._listener.on_stage_gone(stage)
+        self._close_on_worker(stage.key, reason, stage.task)
+
+    def close_stray(self, key: SessionKey) -> None:
+        """Close a session that only the worker knows."""
+        self._close_on_worker(key, "the agent does not know it", None)
+
+    def _close_on_worker(self, key: SessionKey, reason: str, opening: asyncio.Task[None] | None) -> None:
+        try:
+            worker = self._listener.worker_for_stages()
+        except StageRefusedError:
+            return  # its sessions went with it
+        task = asyncio.create_task(_close(worker, key, reason, opening), name=f"close-{key}")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def drain(self) -> None:
+        """Wait until everything released is closed on the worker; each close has its own deadline."""
+        await asyncio.gather(*self._closing)
+
+
+async def _close(worker: WorkerClient, key: SessionKey, reason: str, opening: asyncio.Task[None] | None) -> None:
+    if opening is not None and opening is not asyncio.current_task():
+        # It was cancelled; its request must not reach the worker after the close.
+        await asyncio.gather(opening, return_exceptions=True)
+    try:
+        await worker.close_session(key.session, key.epoch, reason)
+    except WorkerError as error:
+        logger.info("%s: not closed on the worker: %s", key, error.message)

@@ -1,0 +1,132 @@
+"""Asks a site for the golden rows at both ends of a shard: `GET /api/models/DIGEST/golden/BEGIN/END`.
+
+Invariants: one request at a time, bounded in bytes and time, blocking (the agent runs it in a thread); the answer is
+checked before it is believed, and kept until it is forgotten, so that a shard that is loaded again is proven without
+the site. The site is sent neither token nor key: the rows are no secret.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+import requests
+from urllib3.exceptions import HTTPError
+
+from meshnet.errors import ArtifactError, TransferError
+from meshnet.golden.probe import GOLDEN_BYTES_MAX, parse_golden
+from node_app.system.unreachable import why_unreachable
+
+if TYPE_CHECKING:
+    from meshnet.golden.probe import GoldenProbe
+    from node_app.settings import LayerSpan
+
+CONNECT_TIMEOUT_S: Final = 5.0
+READ_TIMEOUT_S: Final = 30.0
+READ_BYTES: Final = 1024 * 1024
+# Of the whole answer, which a local program may wait for.
+FIND_TIMEOUT_S: Final = 60.0
+
+
+class GoldenSource:
+    """The golden probes of one site.
+
+    Args:
+        site_url: of the site.
+        timeout_s: for a whole answer.
+    """
+
+    def __init__(self, site_url: str, timeout_s: float = FIND_TIMEOUT_S) -> None:
+        self.timeout_s = timeout_s
+        self._site_url = site_url
+        self._known: dict[tuple[bytes, LayerSpan], GoldenProbe] = {}
+        self._asking = threading.Lock()
+
+    def find(self, artifact_digest: bytes, layers: LayerSpan) -> GoldenProbe | None:
+        """Return what proves these layers; None where the site has nothing. Blocking.
+
+        Each read of the answer's body ends by the deadline or READ_TIMEOUT_S after it. Its headers are read by the
+        library, which has no deadline for them as a whole: whoever waits needs another. A call that finds an earlier
+        one still reading ends at once, so that there is never more than one.
+
+        Raises:
+            TransferError: no answer, or none that is a golden probe of this artifact; ask again later.
+        """
+        if not self._asking.acquire(blocking=False):
+            raise too_slow()
+        try:
+            return self._find(artifact_digest, layers)
+        finally:
+            self._asking.release()
+
+    def forget(self, artifact_digest: bytes, layers: LayerSpan) -> None:
+        """Ask again next time: what was found proved nothing, and the site may have put it right by then."""
+        self._known.pop((artifact_digest, layers), None)
+
+    def _find(self, artifact_digest: bytes, layers: LayerSpan) -> GoldenProbe | None:
+        key = (artifact_digest, layers)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        data = self._fetch(f"{artifact_digest.hex()}/golden/{layers.layer_begin}/{layers.layer_end}")
+        if data is None:
+            return None
+        golden = self._known[key] = read_golden(data, artifact_digest)
+        return golden
+
+    def _fetch(self, path: str) -> bytes | None:
+        deadline = time.monotonic() + self.timeout_s
+        try:
+            with requests.get(
+                f"{self._site_url}/api/models/{path}",
+                headers={"Accept-Encoding": "identity"},
+                timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                # A site of an earlier version knows no golden probes.
+                if response.status_code == HTTPStatus.NOT_FOUND:
+                    return None
+                if response.status_code != HTTPStatus.OK:
+                    raise _later(f"the site answered with status {response.status_code}")
+                return _read_bounded(response, deadline)
+        except (requests.RequestException, HTTPError, OSError, ValueError) as error:  # the last: a wrong Location
+            raise _later(f"{self._site_url} cannot be reached: {why_unreachable(error)}") from error
+
+
+def read_golden(data: bytes, artifact_digest: bytes) -> GoldenProbe:
+    """Read a site's answer.
+
+    Raises:
+        TransferError: it is no golden probe of this artifact.
+    """
+    try:
+        golden = parse_golden(data)
+    except ArtifactError as error:
+        raise _later(error.message) from error
+    if golden.artifact_digest != artifact_digest:
+        raise _later("the site sent the golden probe of another artifact")
+    return golden
+
+
+def too_slow() -> TransferError:
+    """The site takes longer than it may."""
+    return _later("the site does not answer in time")
+
+
+def _read_bounded(response: requests.Response, deadline: float) -> bytes:
+    data = bytearray()
+    # `read1` returns what is there; `iter_content` would wait for a full part, however slowly its bytes come.
+    while part := response.raw.read1(READ_BYTES, decode_content=False):
+        data += part
+        if len(data) > GOLDEN_BYTES_MAX:
+            raise _later("the site's answer is too long")
+        if time.monotonic() > deadline:
+            raise too_slow()
+    return bytes(data)
+
+
+def _later(why: str) -> TransferError:
+    return TransferError("no_golden", "Golden probe not fetched", why)

@@ -1,0 +1,84 @@
+"""Where a running agent listens on loopback, and the word that opens it: `local_api.json` of the state directory.
+
+Invariants: the file is written whole and private, and taken away when the agent ends in order, so a file whose process
+is gone tells of an agent that died; what is read is checked before it is believed, since a connection is made to it
+with the token. The token is not part of any representation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from meshnet.constants import PORT_MAX
+from node_app.system.state_files import StateError, read_bounded, write_private
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ADDRESS_FILE: Final = "local_api.json"
+FILE_LIMIT_BYTES: Final = 4096
+PID_MAX: Final = 2**31 - 1
+
+# Loopback by number: a name could be pointed elsewhere.
+_URL: Final = re.compile(r"http://127\.0\.0\.1:(\d{1,5})")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{16,256}")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAddress:
+    """How to reach an agent.
+
+    Attributes:
+        url: `http://127.0.0.1:PORT`.
+        token: for the Authorization header.
+        pid: of the agent.
+    """
+
+    url: str
+    token: str = field(repr=False)
+    pid: int
+
+
+def write_address(state_dir: Path, address: AgentAddress) -> None:
+    """Tell where this agent listens."""
+    fields = {"url": address.url, "token": address.token, "pid": address.pid}
+    write_private(state_dir / ADDRESS_FILE, json.dumps(fields).encode())
+
+
+def remove_address(state_dir: Path) -> None:
+    """Tell that no agent listens any more. Idempotent."""
+    (state_dir / ADDRESS_FILE).unlink(missing_ok=True)
+
+
+def read_address(state_dir: Path) -> AgentAddress | None:
+    """Return where the agent listens, None where none does.
+
+    Raises:
+        StateError: the file cannot be read, or is none that an agent wrote.
+    """
+    data = read_bounded(state_dir / ADDRESS_FILE, FILE_LIMIT_BYTES)
+    if data is None:
+        return None
+    try:
+        return _parse(data)
+    except ValueError as error:
+        message = f"{state_dir / ADDRESS_FILE} is not what an agent writes; start the node again"
+        raise StateError("state_damaged", "State damaged", message) from error
+
+
+def _parse(data: bytes) -> AgentAddress:
+    """Return the address in the file's bytes; raises ValueError."""
+    value = json.loads(data)
+    fields = value if isinstance(value, dict) else {}
+    url, token, pid = fields.get("url"), fields.get("token"), fields.get("pid")
+    match = _URL.fullmatch(url) if isinstance(url, str) else None
+    if match is None or not 0 < int(match[1]) <= PORT_MAX:
+        raise ValueError("no loopback address")
+    if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
+        raise ValueError("no token")
+    if not isinstance(pid, int) or isinstance(pid, bool) or not 0 < pid <= PID_MAX:
+        raise ValueError("no process id")
+    return AgentAddress(match[0], token, pid)
