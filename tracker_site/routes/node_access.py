@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tracker_site import database
 from tracker_site.nodes import control, registry
-from tracker_site.routes.offers import DEFAULT_LATENCY_MS, CarrierPolicy, Offer
+from tracker_site.routes.planning.offers import DEFAULT_LATENCY_MS, CarrierPolicy, Offer
 
 if TYPE_CHECKING:
     from meshnet.ids import SessionKey

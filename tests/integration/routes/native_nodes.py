@@ -24,7 +24,7 @@ from tests.integration.native.native_routes import WORKER
 from tests.integration.routes.fake_nodes import DEADLINE_S
 from tests.simulators.fake_shards import N_LAYERS, WIDTH, load_request
 from tests.simulators.worker_process import running_program
-from tracker_site.routes.offers import CarrierPolicy, Offer
+from tracker_site.routes.planning.offers import CarrierPolicy, Offer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,10 +19,10 @@ from tests.integration.relay.process import RELAY_ID, SITE_KEY
 from tests.integration.routes.fake_nodes import ARTIFACT, DEADLINE_S, N_LAYERS, FakeNodes, Node, Shape
 from tests.simulators.fake_engine import DEFAULT_WIDTH, END_TOKEN_ID, VOCAB_SIZE, FakeSequence, FakeShard, logits_of
 from tests.simulators.faults import Faults
-from tracker_site.routes.deadlines import RouteDeadlines
+from tracker_site.routes.planning.request import RouteFailedError, RouteRequest
 from tracker_site.routes.relay_link import RelayLink
-from tracker_site.routes.request import RouteFailedError, RouteRequest
 from tracker_site.routes.route_parts import RouteParts
+from tracker_site.routes.session.deadlines import RouteDeadlines
 from tracker_site.routes.site_routes import SiteRoutes
 
 if TYPE_CHECKING:

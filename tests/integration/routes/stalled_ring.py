@@ -26,11 +26,11 @@ from tests.integration.routes.fake_nodes import ARTIFACT, DEADLINE_S, FakeNodes
 from tests.integration.routes.native_nodes import NativeNode, NativeShape
 from tests.simulators.fake_engine import VOCAB_SIZE
 from tests.simulators.fake_shards import N_LAYERS
-from tracker_site.routes.deadlines import RouteDeadlines
-from tracker_site.routes.offers import CarrierPolicy
+from tracker_site.routes.planning.offers import CarrierPolicy
+from tracker_site.routes.planning.request import RouteRequest
 from tracker_site.routes.relay_link import RelayLink
-from tracker_site.routes.request import RouteRequest
 from tracker_site.routes.route_parts import RouteParts
+from tracker_site.routes.session.deadlines import RouteDeadlines
 from tracker_site.routes.site_routes import SiteRoutes
 
 if TYPE_CHECKING:

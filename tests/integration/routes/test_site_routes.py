@@ -25,7 +25,7 @@ from tests.integration.routes.routed_site import (
     whole,
 )
 from tests.simulators.fake_engine import END_TOKEN_ID
-from tracker_site.routes.request import RouteFailedError
+from tracker_site.routes.planning.request import RouteFailedError
 
 if TYPE_CHECKING:
     from tests.integration.routes.routed_site import SiteMaker

@@ -18,7 +18,7 @@ from tests.integration.routes.routed_site import (
 )
 from tests.simulators.faults import Faults
 from tracker_site.routes.offer_book import CHEAP_S
-from tracker_site.routes.request import RouteFailedError
+from tracker_site.routes.planning.request import RouteFailedError
 
 if TYPE_CHECKING:
     from tests.integration.routes.routed_site import SiteMaker

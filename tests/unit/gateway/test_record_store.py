@@ -14,7 +14,7 @@ from tracker_site.gateway.models import MESSAGE_CHARACTERS
 from tracker_site.gateway.record_store import _find, _store
 from tracker_site.gateway.records import Record
 from tracker_site.gateway.settlement import Ending
-from tracker_site.routes.request import RouteStage
+from tracker_site.routes.planning.request import RouteStage
 
 if TYPE_CHECKING:
     from pytest_django import DjangoAssertNumQueries

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from meshnet.generation.progress import RouteEvent
-    from tracker_site.routes.request import RouteStage
+    from tracker_site.routes.planning.request import RouteStage
 
 
 class Recited:

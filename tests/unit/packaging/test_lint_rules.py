@@ -46,6 +46,12 @@ def test_ruff_refuses_the_second_name_of_our_library(checkout, python_program):
         ("tracker_site/billing/wrong.py", "import node_app", "the site and the node do not know each other"),
         ("tracker_site/nodes/wrong.py", "import tracker_site.gateway.gateway", "the site's layers"),
         ("tracker_site/wrong.py", "", "the site's layers"),
+        (
+            "tracker_site/routes/planning/wrong.py",
+            "import tracker_site.routes.session.terms",
+            "planning a route does not know how one is run",
+        ),
+        ("tracker_site/routes/session/wrong.py", "import asyncio", "the site's pure rules do no input or output"),
         ("node_app/worker/wrong.py", "import node_app.agent", "the node's layers"),
         ("node_app/wrong.py", "", "the node's layers"),
         ("node_app/worker/wrong.py", "import PySide6.QtCore", "Qt is the tray's alone"),

@@ -9,18 +9,18 @@ from meshnet.frame import Ack, EdgeBody, EdgeMessage, FinishReason, PrefillProgr
 from meshnet.ids import Address, Edge, SessionKey
 from meshnet.openai.specification import SamplingSpec
 from meshnet.v1 import frame_pb2, session_pb2
-from tracker_site.routes import machine_io as io
-from tracker_site.routes.deadlines import RouteDeadlines
-from tracker_site.routes.machine import RouteMachine
-from tracker_site.routes.no_route import NoRouteError, NoRouteReason
-from tracker_site.routes.offers import CarrierPolicy, Offer
-from tracker_site.routes.planner import RoutePlan
-from tracker_site.routes.request import RouteFailedError, RouteRequest
-from tracker_site.routes.transitions import RouteState
+from tracker_site.routes.planning.no_route import NoRouteError, NoRouteReason
+from tracker_site.routes.planning.offers import CarrierPolicy, Offer
+from tracker_site.routes.planning.planner import RoutePlan
+from tracker_site.routes.planning.request import RouteFailedError, RouteRequest
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.deadlines import RouteDeadlines
+from tracker_site.routes.session.machine import RouteMachine
+from tracker_site.routes.session.transitions import RouteState
 
 if TYPE_CHECKING:
     from meshnet.generation.chunking import Chunking
-    from tracker_site.routes.machine_io import RouteAction
+    from tracker_site.routes.session.machine_io import RouteAction
 
 SESSION = b"s" * 16
 END_TOKEN = 257

@@ -7,8 +7,8 @@ import pytest
 from meshnet.failure_codes import STAGE_LOSSES, FailureCode
 from meshnet.frame import StageFailure
 from tests.unit.routes.route_kit import DEADLINES, driven_to, failure_of, from_stage
-from tracker_site.routes import machine_io as io
-from tracker_site.routes.transitions import RouteState
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.transitions import RouteState
 
 GATEWAY_LOST = StageFailure(FailureCode.GATEWAY_LOST, "no acknowledgement of tokens", 1)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from meshnet.frame import Codec
 from tests.unit.routes.route_kit import a_request, an_offer
-from tracker_site.routes.codec_choice import (
+from tracker_site.routes.planning.codec_choice import (
     BY_FAITHFULNESS,
     DEFAULT_UPLOAD_BYTES_PER_S,
     SeamLoad,
@@ -18,7 +18,7 @@ from tracker_site.routes.codec_choice import (
     codecs_up_to,
     seam_codecs,
 )
-from tracker_site.routes.offers import Offer
+from tracker_site.routes.planning.offers import Offer
 
 ALL = frozenset(Codec)
 # 4096 elements: 16.4 ms raw, 8.2 as bf16, 4.4 as q8_0.

@@ -15,11 +15,11 @@ from meshnet.packets import Packet, PacketKind
 from meshnet.tickets import sign_ticket, verify_ticket
 from meshnet.v1 import frame_pb2, session_pb2
 from tests.unit.routes.route_kit import DEADLINES, END_TOKEN, SESSION, WIDTH, a_request, an_offer
-from tracker_site.routes.edges import RouteEdge, carrier_name, plan_edges
-from tracker_site.routes.offers import Hop, Offer
-from tracker_site.routes.pipeline import UNKNOWN_SEAM_BYTES_PER_ROW, plan_chunking
-from tracker_site.routes.planner import RoutePlan
-from tracker_site.routes.terms import (
+from tracker_site.routes.planning.edges import RouteEdge, carrier_name, plan_edges
+from tracker_site.routes.planning.offers import Hop, Offer
+from tracker_site.routes.planning.pipeline import UNKNOWN_SEAM_BYTES_PER_ROW, plan_chunking
+from tracker_site.routes.planning.planner import RoutePlan
+from tracker_site.routes.session.terms import (
     TICKET_LIFE_S,
     RouteTerms,
     TicketIssue,

@@ -22,8 +22,8 @@ from tests.unit.routes.route_kit import (
     driven_to,
     from_stage,
 )
-from tracker_site.routes import machine_io as io
-from tracker_site.routes.transitions import TERMINAL, TRANSITIONS, Happening, RouteState, Step
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.transitions import TERMINAL, TRANSITIONS, Happening, RouteState, Step
 
 INPUTS: dict[Happening, io.RouteInput] = {
     Happening.PLANNED: io.Planned(a_plan()),

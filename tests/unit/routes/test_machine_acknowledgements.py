@@ -21,7 +21,7 @@ from tests.unit.routes.route_kit import (
     from_stage,
     sent_messages,
 )
-from tracker_site.routes.transitions import RouteState
+from tracker_site.routes.session.transitions import RouteState
 
 
 def test_a_tail_that_runs_past_its_window_ends_the_route() -> None:

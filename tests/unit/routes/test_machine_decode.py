@@ -33,8 +33,8 @@ from tests.unit.routes.route_kit import (
     from_stage,
     sent_messages,
 )
-from tracker_site.routes import machine_io as io
-from tracker_site.routes.transitions import RouteState
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.transitions import RouteState
 
 
 def test_tokens_reach_the_reader_in_order_and_the_last_one_ends_the_route() -> None:

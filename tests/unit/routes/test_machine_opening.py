@@ -20,9 +20,9 @@ from tests.unit.routes.route_kit import (
     sent_chunks,
     sent_messages,
 )
-from tracker_site.routes import machine_io as io
-from tracker_site.routes.machine import MAX_ATTEMPTS
-from tracker_site.routes.transitions import RouteState
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.machine import MAX_ATTEMPTS
+from tracker_site.routes.session.transitions import RouteState
 
 
 def test_a_new_route_asks_for_a_plan() -> None:

@@ -7,8 +7,8 @@ import pytest
 from meshnet.frame import Ack, PrefillProgress
 from meshnet.generation.progress import PrefillAdvanced
 from tests.unit.routes.route_kit import DEADLINES, Driven, a_request, driven_to, failure_of, from_stage, sent_chunks
-from tracker_site.routes import machine_io as io
-from tracker_site.routes.transitions import RouteState
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.transitions import RouteState
 
 
 @pytest.mark.parametrize("prompt_tokens", [1, 127, 128, 129, 384, 1000])

@@ -29,8 +29,8 @@ from meshnet.member_events import (
 )
 from meshnet.packets import Packet, PacketKind
 from tests.unit.routes.route_kit import SESSION, a_token, from_stage
-from tracker_site.routes import machine_io as io
-from tracker_site.routes.news import frame_packet, message_packet, read_relay_event
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.news import frame_packet, message_packet, read_relay_event
 
 KEY = SessionKey(SESSION, 1)
 PLACE = Binding(KEY, GATEWAY_STAGE)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.unit.routes.route_kit import an_offer
-from tracker_site.routes.need import RouteNeed
-from tracker_site.routes.no_route import NoRouteError
 from tracker_site.routes.offer_book import CHEAP_S, FRESH_MAX_S, INLINE_OFFERS_MAX, OfferBook
-from tracker_site.routes.offers import CarrierPolicy, Offer
+from tracker_site.routes.planning.need import RouteNeed
+from tracker_site.routes.planning.no_route import NoRouteError
+from tracker_site.routes.planning.offers import CarrierPolicy, Offer
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -10,8 +10,8 @@ from meshnet.frame import Codec
 from meshnet.generation.chunking import CHUNK_ROWS, WINDOW_FRAMES_MIN, Chunking
 from meshnet.v1 import session_pb2
 from tests.unit.routes.route_kit import an_offer
-from tracker_site.routes.offers import Offer
-from tracker_site.routes.pipeline import plan_chunking
+from tracker_site.routes.planning.offers import Offer
+from tracker_site.routes.planning.pipeline import plan_chunking
 
 UBATCH = session_pb2.ExactClass(ubatch=512).SerializeToString()
 

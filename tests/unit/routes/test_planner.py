@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracker_site.routes.cost import route_ms
-from tracker_site.routes.need import EXPECTED_TOKENS_MAX, RouteNeed
-from tracker_site.routes.no_route import NoRouteError, NoRouteReason, missing_ranges
-from tracker_site.routes.offer_index import OfferIndex
-from tracker_site.routes.offers import CarrierPolicy, Hop, Offer, hop_between
-from tracker_site.routes.planner import RoutePlan, plan_indexed
+from tracker_site.routes.planning.cost import route_ms
+from tracker_site.routes.planning.need import EXPECTED_TOKENS_MAX, RouteNeed
+from tracker_site.routes.planning.no_route import NoRouteError, NoRouteReason, missing_ranges
+from tracker_site.routes.planning.offer_index import OfferIndex
+from tracker_site.routes.planning.offers import CarrierPolicy, Hop, Offer, hop_between
+from tracker_site.routes.planning.planner import RoutePlan, plan_indexed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

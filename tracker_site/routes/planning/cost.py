@@ -13,12 +13,12 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from tracker_site.routes.offers import RELAY_HOP_MS, CarrierClass, Hop, Offer, carrier_between
+from tracker_site.routes.planning.offers import RELAY_HOP_MS, CarrierClass, Hop, Offer, carrier_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tracker_site.routes.need import RouteNeed
+    from tracker_site.routes.planning.need import RouteNeed
 
 # What a carrier adds to a hop between two nodes, in ms.
 CARRIER_MS: Final[Mapping[Hop | None, float]] = {Hop.DIRECT: 0.0, Hop.RELAY: RELAY_HOP_MS}

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from meshnet.errors import RouteError
     from meshnet.frame import EdgeMessage, Frame
     from meshnet.v1 import session_pb2
-    from tracker_site.routes.planner import RoutePlan
-    from tracker_site.routes.terms import RouteTerms
+    from tracker_site.routes.planning.planner import RoutePlan
+    from tracker_site.routes.session.terms import RouteTerms
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,14 @@ from meshnet.member_events import (
     StageLost,
 )
 from meshnet.packets import Packet, PacketKind
-from tracker_site.routes import machine_io as io
+from tracker_site.routes.session import machine_io as io
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meshnet.ids import SessionKey
     from meshnet.member_events import MemberEvent
-    from tracker_site.routes.machine_io import RouteInput
+    from tracker_site.routes.session.machine_io import RouteInput
 
 
 def read_relay_event(key: SessionKey, event: MemberEvent) -> Iterator[RouteInput]:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet.failure_codes import STAGE_LOSSES, FailureCode, title_of
 from meshnet.frame import Ack, PrefillProgress, SessionGone, StageFailure, TokenEvent
-from tracker_site.routes import machine_io as io
-from tracker_site.routes.request import RouteFailedError
-from tracker_site.routes.transitions import Happening
+from tracker_site.routes.planning.request import RouteFailedError
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.transitions import Happening
 
 if TYPE_CHECKING:
-    from tracker_site.routes.machine_io import RouteInput
+    from tracker_site.routes.session.machine_io import RouteInput
 
 _INPUTS: Final[dict[type, Happening]] = {
     io.Planned: Happening.PLANNED,

@@ -15,14 +15,14 @@ from meshnet.generation.progress import PrefillAdvanced
 from meshnet.generation.prompt_feed import PromptFeed
 from meshnet.generation.token_book import TokenBook, token_terms
 from meshnet.ids import Address, Edge
-from tracker_site.routes.contract_check import check_seams, check_stage
-from tracker_site.routes.stage_book import StageBook
+from tracker_site.routes.session.contract_check import check_seams, check_stage
+from tracker_site.routes.session.stage_book import StageBook
 
 if TYPE_CHECKING:
     from meshnet.frame import EdgeBody, Frame
     from meshnet.generation.progress import TokenReceived
     from meshnet.v1 import session_pb2
-    from tracker_site.routes.terms import RouteTerms
+    from tracker_site.routes.session.terms import RouteTerms
 
 
 class Attempt:

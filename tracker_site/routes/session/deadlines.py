@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meshnet.generation.chunking import Chunking
-    from tracker_site.routes.offers import Offer
+    from tracker_site.routes.planning.offers import Offer
 
 
 @dataclass(frozen=True, slots=True)

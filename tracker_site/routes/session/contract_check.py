@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meshnet.v1 import session_pb2
-    from tracker_site.routes.terms import RouteTerms
+    from tracker_site.routes.session.terms import RouteTerms
 
 
 class ContractError(RouteError):

@@ -16,12 +16,12 @@ from meshnet.constants import DECODE_WINDOW_FRAMES, GATEWAY_STAGE, MAX_MESSAGE_B
 from meshnet.frame import Codec
 from meshnet.ids import Edge
 from meshnet.session import Window
-from tracker_site.routes.offers import Hop, hop_between
+from tracker_site.routes.planning.offers import Hop, hop_between
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tracker_site.routes.offers import Offer
+    from tracker_site.routes.planning.offers import Offer
 
 # Beside its rows a message holds 160 + 24 x stages bytes at most, a chunk's token ids, and what the relay counts for
 # holding it. Source: docs/wire.md, Frames and Relay.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tracker_site.routes.need import RouteNeed
-    from tracker_site.routes.offers import CarrierClass, Offer
+    from tracker_site.routes.planning.need import RouteNeed
+    from tracker_site.routes.planning.offers import CarrierClass, Offer
 
 # Shards of one node that are considered for one model; a node that claims more is not worth the search.
 SHARDS_PER_NODE_MAX: Final = 8

@@ -14,18 +14,18 @@ from meshnet.frame import Codec
 from meshnet.generation.sampling_message import sampling_message
 from meshnet.tickets import EdgePermit, Ticket
 from meshnet.v1 import control_pb2, frame_pb2, session_pb2
-from tracker_site.routes.codec_choice import seam_codecs
-from tracker_site.routes.edges import MESSAGE_OVERHEAD_BYTES, plan_edges
-from tracker_site.routes.offers import Hop
-from tracker_site.routes.pipeline import UNKNOWN_SEAM_BYTES_PER_ROW, plan_chunking
+from tracker_site.routes.planning.codec_choice import seam_codecs
+from tracker_site.routes.planning.edges import MESSAGE_OVERHEAD_BYTES, plan_edges
+from tracker_site.routes.planning.offers import Hop
+from tracker_site.routes.planning.pipeline import UNKNOWN_SEAM_BYTES_PER_ROW, plan_chunking
 
 if TYPE_CHECKING:
     from meshnet.generation.chunking import Chunking
     from meshnet.ids import SessionKey
-    from tracker_site.routes.deadlines import RouteDeadlines
-    from tracker_site.routes.edges import RouteEdge
-    from tracker_site.routes.planner import RoutePlan
-    from tracker_site.routes.request import RouteRequest
+    from tracker_site.routes.planning.edges import RouteEdge
+    from tracker_site.routes.planning.planner import RoutePlan
+    from tracker_site.routes.planning.request import RouteRequest
+    from tracker_site.routes.session.deadlines import RouteDeadlines
 
 # A member binds while its stage is being opened, and may come back with the same ticket after a broken connection.
 TICKET_LIFE_S: Final = 60

@@ -13,15 +13,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from meshnet.frame import Codec
-from tracker_site.routes.edges import F32_BYTES
-from tracker_site.routes.need import EXPECTED_TOKENS_MAX
-from tracker_site.routes.offers import Hop, hop_between
+from tracker_site.routes.planning.edges import F32_BYTES
+from tracker_site.routes.planning.need import EXPECTED_TOKENS_MAX
+from tracker_site.routes.planning.offers import Hop, hop_between
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from tracker_site.routes.offers import Offer
-    from tracker_site.routes.request import RouteRequest
+    from tracker_site.routes.planning.offers import Offer
+    from tracker_site.routes.planning.request import RouteRequest
 
 # Codecs from the most faithful to the smallest.
 BY_FAITHFULNESS: Final = (Codec.RAW, Codec.BF16, Codec.Q8_0)

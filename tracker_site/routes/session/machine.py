@@ -14,23 +14,23 @@ from meshnet.failure_codes import FailureCode, NodeCode
 from meshnet.frame import Ack, Close, Keepalive, MessageError, PrefillProgress, TokenEvent
 from meshnet.ids import SessionKey
 from meshnet.openai.telemetry import StageState
-from tracker_site.routes import machine_io as io
-from tracker_site.routes.attempt import Attempt
-from tracker_site.routes.contract_check import ContractError
-from tracker_site.routes.happenings import Trouble, happening_of, trouble_of
-from tracker_site.routes.terms import route_terms
-from tracker_site.routes.transitions import TERMINAL, TRANSITIONS, Happening, RouteState, Step
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.attempt import Attempt
+from tracker_site.routes.session.contract_check import ContractError
+from tracker_site.routes.session.inputs import Trouble, happening_of, trouble_of
+from tracker_site.routes.session.terms import route_terms
+from tracker_site.routes.session.transitions import TERMINAL, TRANSITIONS, Happening, RouteState, Step
 
 if TYPE_CHECKING:
     from meshnet.errors import RouteError
     from meshnet.frame import EdgeMessage
     from meshnet.generation.progress import RouteEvent, TokenReceived
     from meshnet.v1 import session_pb2
-    from tracker_site.routes.deadlines import RouteDeadlines
-    from tracker_site.routes.machine_io import RouteAction, RouteInput
-    from tracker_site.routes.planner import RoutePlan
-    from tracker_site.routes.request import RouteRequest
-    from tracker_site.routes.terms import RouteTerms
+    from tracker_site.routes.planning.planner import RoutePlan
+    from tracker_site.routes.planning.request import RouteRequest
+    from tracker_site.routes.session.deadlines import RouteDeadlines
+    from tracker_site.routes.session.machine_io import RouteAction, RouteInput
+    from tracker_site.routes.session.terms import RouteTerms
 
 # Plans that may fail while they are opened before the request does.
 MAX_ATTEMPTS: Final = 4

@@ -21,16 +21,16 @@ from meshnet.generation.chunking import (
     split_step_ms,
 )
 from meshnet.v1 import session_pb2
-from tracker_site.routes.cost import seam_ms
-from tracker_site.routes.edges import F32_BYTES
-from tracker_site.routes.offers import RELAY_HOP_MS
+from tracker_site.routes.planning.cost import seam_ms
+from tracker_site.routes.planning.edges import F32_BYTES
+from tracker_site.routes.planning.offers import RELAY_HOP_MS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meshnet.frame import Codec
     from meshnet.generation.chunking import Chunking
-    from tracker_site.routes.offers import Offer
+    from tracker_site.routes.planning.offers import Offer
 
 # A seam whose width the node did not report: the widest known (deepseek4, 4 streams of 7168 f32).
 UNKNOWN_SEAM_BYTES_PER_ROW: Final = 4 * 7168 * 4

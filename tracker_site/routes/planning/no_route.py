@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet.artifact.model.cuts import wrong_cuts
 from meshnet.errors import RouteError
-from tracker_site.routes.offer_index import OfferIndex, is_admissible
+from tracker_site.routes.planning.offer_index import OfferIndex, is_admissible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tracker_site.routes.need import RouteNeed
-    from tracker_site.routes.offer_index import GroupKey
-    from tracker_site.routes.offers import Offer
+    from tracker_site.routes.planning.need import RouteNeed
+    from tracker_site.routes.planning.offer_index import GroupKey
+    from tracker_site.routes.planning.offers import Offer
 
 LayerRange = tuple[int, int]
 # Of a message's recipes: nodes name them.

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from meshnet.constants import MAX_STAGES
-from tracker_site.routes.cost import carrier_ms_between
-from tracker_site.routes.no_route import explain_no_route
-from tracker_site.routes.offers import CarrierClass, Offer
+from tracker_site.routes.planning.cost import carrier_ms_between
+from tracker_site.routes.planning.no_route import explain_no_route
+from tracker_site.routes.planning.offers import CarrierClass, Offer
 
 if TYPE_CHECKING:
-    from tracker_site.routes.need import RouteNeed
-    from tracker_site.routes.offer_index import ContractGroup, OfferIndex, Segment
+    from tracker_site.routes.planning.need import RouteNeed
+    from tracker_site.routes.planning.offer_index import ContractGroup, OfferIndex, Segment
 
 
 @dataclass(frozen=True, slots=True)
