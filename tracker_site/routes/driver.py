@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from meshnet.generation.progress import RouteEvent
     from meshnet.ids import SessionKey
     from meshnet.member_events import MemberEvent
-    from tracker_site.nodes.control import StageNews
+    from tracker_site.control_plane.control import StageNews
     from tracker_site.routes.planning.request import RouteRequest
     from tracker_site.routes.route_parts import RouteParts
     from tracker_site.routes.session.machine_io import RouteAction, RouteInput

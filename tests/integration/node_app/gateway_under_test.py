@@ -17,7 +17,7 @@ from meshnet.tickets import EdgePermit, Ticket, sign_ticket
 from meshnet.v1 import control_pb2, frame_pb2, session_pb2
 from tests.integration.relay.process import RELAY_ID, SITE_KEY
 from tests.simulators.fake_engine import FakeSequence, FakeShard, logits_of
-from tracker_site.nodes.control_events import Opened
+from tracker_site.control_plane.control_events import Opened
 
 if TYPE_CHECKING:
     from tests.integration.node_app.site_under_test import Site

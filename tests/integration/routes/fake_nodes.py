@@ -38,7 +38,7 @@ from tests.simulators.faults import Faults
 from tests.simulators.shard_load import plan_load
 from tests.simulators.stage_machine import SimulatedMachine
 from tests.simulators.worker_state import SimulatedState
-from tracker_site.nodes.control import StageNews
+from tracker_site.control_plane.control import StageNews
 from tracker_site.routes.planning.offers import CarrierPolicy, Offer
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from tests.integration.routes.routed_site import (
     whole,
 )
 from tests.simulators.faults import Faults
-from tracker_site.nodes.control import StageNews
+from tracker_site.control_plane.control import StageNews
 
 if TYPE_CHECKING:
     from tests.integration.routes.routed_site import SiteMaker

@@ -4,8 +4,8 @@ import pytest
 
 from meshnet.keys import SigningKey
 from tests.site.people import make_model, make_user
+from tracker_site.control_plane.open_stages import open_stages
 from tracker_site.nodes.models import Node
-from tracker_site.nodes.open_stages import open_stages
 
 KEY = SigningKey.from_bytes(b"k" * 32)
 

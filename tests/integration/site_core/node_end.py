@@ -9,7 +9,7 @@ from channels.testing import WebsocketCommunicator
 
 from meshnet.v1 import control_pb2
 from tests.site import wire
-from tracker_site.nodes.consumers import CLOSE_REFUSED, NodeControlConsumer
+from tracker_site.control_plane.consumers import CLOSE_REFUSED, NodeControlConsumer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -20,9 +20,10 @@ from tracker_site import database
 from tracker_site.billing.ledger import account_of
 from tracker_site.billing.models import Account
 from tracker_site.catalog.models import Model
-from tracker_site.nodes import control, presence
-from tracker_site.nodes.consumers import CLOSE_REFUSED
-from tracker_site.nodes.control import StageError, StageNews
+from tracker_site.control_plane import control
+from tracker_site.control_plane.consumers import CLOSE_REFUSED
+from tracker_site.control_plane.control import StageError, StageNews
+from tracker_site.nodes import presence
 from tracker_site.nodes.models import Node
 from tracker_site.nodes.refusals import ControlRefusalCode
 from tracker_site.nodes.registry import live_shards

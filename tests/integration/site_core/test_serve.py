@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from meshnet.v1 import control_pb2
-from tracker_site.nodes.consumers import CLOSE_REFUSED
+from tracker_site.control_plane.consumers import CLOSE_REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

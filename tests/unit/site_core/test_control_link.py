@@ -9,7 +9,7 @@ from meshnet.ids import SessionKey
 from meshnet.keys import SignatureContext, SigningKey
 from meshnet.v1 import control_pb2
 from tests.site import wire
-from tracker_site.nodes.control_events import (
+from tracker_site.control_plane.control_events import (
     Ended,
     HelloProven,
     HelloUnusable,
@@ -18,7 +18,7 @@ from tracker_site.nodes.control_events import (
     OpenRequest,
     Reported,
 )
-from tracker_site.nodes.control_link import (
+from tracker_site.control_plane.node_connection import (
     MAX_CONTROL_MESSAGE_BYTES,
     MAX_PENDING_OPENS,
     PERMITTED,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from meshnet.ids import SessionKey
-from tracker_site.nodes.open_stages import OpenStages
+from tracker_site.control_plane.open_stages import OpenStages
 
 FIRST, SECOND, THIRD = (SessionKey(bytes([number]) * 16, 1) for number in range(3))
 

@@ -19,7 +19,7 @@ from meshnet.constants import WIRE_VERSION, WIRE_VERSION_MIN
 from meshnet.failure_codes import FailureCode
 from meshnet.keys import SignatureContext, verify
 from meshnet.v1 import control_pb2
-from tracker_site.nodes.control_events import (
+from tracker_site.control_plane.control_events import (
     Ended,
     Event,
     HelloProven,

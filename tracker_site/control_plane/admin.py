@@ -1,4 +1,4 @@
-"""Admin of nodes: who is here, what they serve, and why not.
+"""Admin of nodes: who is here, what they serve, and why not. Blocking one drops its connection, hence its place here.
 
 Invariant: what nodes say of themselves is read-only; an administrator blocks and unblocks.
 """
@@ -14,7 +14,7 @@ from django.db.models import Prefetch
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from tracker_site.nodes.control import drop_connection
+from tracker_site.control_plane.control import drop_connection
 from tracker_site.nodes.models import LoadedShard, Node
 from tracker_site.nodes.refusals import ControlRefusalCode
 from tracker_site.nodes.shard_admin import LoadedShardInline, named_shards, problem_label, short_name

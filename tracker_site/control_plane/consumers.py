@@ -1,4 +1,4 @@
-"""The socket of one node's control connection; what it means is decided in `control_link`.
+"""The socket of one node's control connection; what it means is decided in `node_connection`.
 
 Invariants: the database is touched only for hellos, reports and the end, never for opening or closing a stage; a report
 never delays a stage's answer; the end is recorded once, however it comes, cancellation at shutdown included.
@@ -20,9 +20,9 @@ from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from meshnet.v1 import control_pb2
 from tracker_site import database
-from tracker_site.nodes import presence
-from tracker_site.nodes.channel_messages import channel_layer
-from tracker_site.nodes.control_events import (
+from tracker_site.billing.ledger import earned_micros
+from tracker_site.control_plane.channel_messages import channel_layer
+from tracker_site.control_plane.control_events import (
     Ended,
     Event,
     HelloProven,
@@ -32,15 +32,16 @@ from tracker_site.nodes.control_events import (
     OpenRequest,
     Reported,
 )
-from tracker_site.nodes.control_link import ControlLink, LinkTerms
-from tracker_site.nodes.open_stages import open_stages
-from tracker_site.nodes.owner_earnings import EarningsTurn, owner_earnings
+from tracker_site.control_plane.node_connection import ControlLink, LinkTerms
+from tracker_site.control_plane.open_stages import open_stages
+from tracker_site.control_plane.owner_earnings import EarningsTurn
+from tracker_site.control_plane.report_writer import ReportWriter
+from tracker_site.nodes import presence
 from tracker_site.nodes.refusals import ControlRefusalCode
-from tracker_site.nodes.report_writer import ReportWriter
 from tracker_site.nodes.site_key import site_signing_key
 
 if TYPE_CHECKING:
-    from tracker_site.nodes.channel_messages import (
+    from tracker_site.control_plane.channel_messages import (
         CloseStageMessage,
         DropConnectionMessage,
         OpenStageMessage,
@@ -185,8 +186,8 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
 
     async def _on_stored(self, report_id: int, notice: Notice) -> None:
         is_due = bool(report_id) and self._earnings_turn.take(time.monotonic())
-        earned_micros = await database.read(owner_earnings.find, self.node_id) if is_due else None
-        self.link.report_stored(report_id, earned_micros)
+        earned = await database.read(earned_micros, self.node_id) if is_due else None
+        self.link.report_stored(report_id, earned)
         self.link.tell(notice)
         await self._settle()
 

@@ -19,12 +19,12 @@ from meshnet.failure_codes import FailureCode, title_of
 from meshnet.ids import SessionKey
 from meshnet.v1 import control_pb2
 from tracker_site import database
-from tracker_site.nodes.channel_messages import channel_layer, new_channel
-from tracker_site.nodes.open_stages import open_stages
+from tracker_site.control_plane.channel_messages import channel_layer, new_channel
+from tracker_site.control_plane.open_stages import open_stages
 from tracker_site.nodes.presence import current_channel
 
 if TYPE_CHECKING:
-    from tracker_site.nodes.channel_messages import (
+    from tracker_site.control_plane.channel_messages import (
         CloseStageMessage,
         DropConnectionMessage,
         OpenStageMessage,
