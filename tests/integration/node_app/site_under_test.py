@@ -19,7 +19,7 @@ from websockets.exceptions import ConnectionClosed
 
 from meshnet.golden.probe import write_golden
 from meshnet.v1 import control_pb2
-from tests.integration.relay.process import SITE_KEY
+from tests.integration.tracker_site.relay.process import SITE_KEY
 from tracker_site.control_plane.control_events import Ended, HelloProven, Opened, OpenFailed, OpenRequest, Reported
 from tracker_site.control_plane.node_connection import ControlLink, LinkTerms
 from tracker_site.nodes.refusals import ControlRefusalCode
