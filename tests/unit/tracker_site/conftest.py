@@ -4,16 +4,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from django.core.cache import cache
-from django.test import Client
 
-from tests.site.people import make_admin, make_user
+from tests.site.people import make_admin, make_user, signed_in
 
 if TYPE_CHECKING:
+    from django.test import Client
+
     from tracker_site.accounts.models import User
 
 
-@pytest.fixture(autouse=True)
-def _empty_cache() -> None:
+@pytest.fixture
+def empty_cache() -> None:
+    """Nobody has used up what one address may ask for in a minute."""
     cache.clear()
 
 
@@ -35,12 +37,6 @@ def charlie(db: None) -> User:
 @pytest.fixture
 def dora(db: None) -> User:
     return make_admin("dora")
-
-
-def signed_in(user: User) -> Client:
-    client = Client()
-    client.force_login(user)
-    return client
 
 
 @pytest.fixture

@@ -16,9 +16,8 @@ from django.utils import timezone
 
 from meshnet.frame import Codec
 from tests.site import wire
-from tests.site.people import make_model, make_user
-from tests.unit.tracker_site.conftest import signed_in
-from tests.unit.tracker_site.nodes.test_presence import KEY, serve
+from tests.site.people import make_model, make_user, signed_in
+from tests.site.serving import KEY, serve
 from tracker_site.accounts.models import ApiKey, NodeToken
 from tracker_site.billing import holds
 from tracker_site.billing.ledger import balance_micros, grant

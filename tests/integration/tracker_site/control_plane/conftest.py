@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.keys import SigningKey
+from tests.integration.tracker_site.control_plane.node_end import KEY
 from tests.site.people import make_model, make_user
 from tracker_site.control_plane.open_stages import open_stages
 from tracker_site.nodes.models import Node
-
-KEY = SigningKey.from_bytes(b"k" * 32)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from channels.testing import WebsocketCommunicator
 
+from meshnet.keys import SigningKey
 from meshnet.v1 import control_pb2
 from tests.site import wire
 from tracker_site.control_plane.consumers import CLOSE_REFUSED, NodeControlConsumer
@@ -14,9 +15,8 @@ from tracker_site.control_plane.consumers import CLOSE_REFUSED, NodeControlConsu
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from meshnet.keys import SigningKey
-
 DEADLINE_S = 5.0
+KEY = SigningKey.from_bytes(b"k" * 32)
 
 
 class NodeEnd:

@@ -12,8 +12,7 @@ import pytest
 from meshnet.ids import SessionKey
 from meshnet.keys import SigningKey
 from meshnet.v1 import control_pb2
-from tests.integration.tracker_site.control_plane.conftest import KEY
-from tests.integration.tracker_site.control_plane.node_end import DEADLINE_S, NodeEnd, eventually
+from tests.integration.tracker_site.control_plane.node_end import DEADLINE_S, KEY, NodeEnd, eventually
 from tests.site import wire
 from tests.site.people import make_model
 from tracker_site import database

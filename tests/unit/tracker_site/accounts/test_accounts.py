@@ -18,6 +18,8 @@ from tracker_site.accounts.models import ApiKey, NodeToken, User
 if TYPE_CHECKING:
     from pytest_django.fixtures import SettingsWrapper
 
+pytestmark = pytest.mark.usefixtures("empty_cache")
+
 KINDS = [("keys", ApiKey), ("tokens", NodeToken)]
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from meshnet.golden.probe import GoldenProbe
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("empty_cache")]
 
 N_LAYERS, WIDTH = 4, 16
 

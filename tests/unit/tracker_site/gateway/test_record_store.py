@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def alice() -> User:
-    return make_user("alice")
-
-
 def a_record(user: User) -> Record:
     return Record(
         generation_id="chatcmpl-1", user_id=user.pk, model_name="fake", face=Face.CHAT, ending=Ending.FAILED,

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tracker_site.accounts.models import User
 
+pytestmark = pytest.mark.usefixtures("empty_cache")
+
 URL = "/api/nodes/enrol"
 KEY = "ab" * 32
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +8,7 @@ from django.utils import timezone
 from meshnet.frame import Codec
 from meshnet.v1 import frame_pb2
 from tests.site import wire
+from tests.site.serving import KEY, expire, serve
 from tracker_site.nodes import presence
 from tracker_site.nodes.models import LoadedShard, Node
 from tracker_site.nodes.registry import live_shards
@@ -16,25 +16,12 @@ from tracker_site.nodes.reports import parse_report
 from tracker_site.routes.node_access import read_offer
 
 if TYPE_CHECKING:
-    from meshnet.v1 import control_pb2
     from tracker_site.accounts.models import User
-
-KEY = b"\x01" * 32
 
 
 @pytest.fixture
 def node(alice: User) -> Node:
     return Node.objects.create(owner=alice, name="attic", public_key=KEY.hex())
-
-
-def serve(key: bytes, channel: str, *shards: control_pb2.ShardReport, is_same: bool = False) -> Node:
-    node, _ = presence.connect(key, channel, "1.0")
-    assert presence.record_report(str(node.pk), channel, parse_report(wire.report(*shards)), is_same_shards=is_same)
-    return node
-
-
-def expire(node: Node) -> None:
-    Node.objects.filter(pk=node.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
 
 
 def test_a_connected_node_offers_nothing_before_its_report(node: Node) -> None:

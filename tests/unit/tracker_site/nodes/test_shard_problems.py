@@ -8,7 +8,7 @@ import pytest
 
 from tests.site import wire
 from tests.site.people import make_model
-from tests.unit.tracker_site.nodes.test_presence import expire, serve
+from tests.site.serving import expire, serve
 from tracker_site.catalog.models import Model
 from tracker_site.nodes import presence
 from tracker_site.nodes.models import LoadedShard, Node

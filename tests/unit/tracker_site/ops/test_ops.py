@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from tests.site import wire
-from tests.unit.tracker_site.nodes.test_presence import KEY, serve
+from tests.site.serving import KEY, serve
 from tracker_site.billing import holds
 from tracker_site.billing.ledger import grant
 from tracker_site.nodes.models import Node

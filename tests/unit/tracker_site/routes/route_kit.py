@@ -1,4 +1,4 @@
-"""Plans, contracts and messages for tests of the route machine."""
+"""Offers, plans, contracts and messages for tests of routes."""
 
 from __future__ import annotations
 
@@ -64,6 +64,14 @@ def an_offer(stage: int, n_stages: int, *, carrier: str = "relay", link_address:
         public_key=bytes([stage + 1]) * 32,
         node_name=f"name{stage}",
         owner_id=stage + 100,
+    )
+
+
+def offers(*ends: tuple[str, bool]) -> tuple[Offer, ...]:
+    """Stages by carrier policy and whether they can be dialled."""
+    return tuple(
+        an_offer(stage, len(ends), carrier=policy, link_address=f"h{stage}:1" if listens else "")
+        for stage, (policy, listens) in enumerate(ends)
     )
 
 
@@ -202,3 +210,5 @@ def sent_chunks(actions: list[RouteAction]) -> list[io.SendFrame]:
 NO_ROUTE = NoRouteError(NoRouteReason.MISSING_LAYERS, "Nobody serves layer 3.")
 FAILURE = StageFailure("engine_failed", "the engine failed", 1)
 PROGRESS = PrefillProgress(128)
+ONE = offers(("auto", False))
+RELAYED = offers(("relay", False), ("auto", True), ("relay", False))
