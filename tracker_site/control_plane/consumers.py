@@ -32,7 +32,7 @@ from tracker_site.control_plane.control_events import (
     OpenRequest,
     Reported,
 )
-from tracker_site.control_plane.node_connection import ControlLink, LinkTerms
+from tracker_site.control_plane.node_connection import ConnectionTerms, NodeConnection
 from tracker_site.control_plane.open_stages import open_stages
 from tracker_site.control_plane.owner_earnings import EarningsTurn
 from tracker_site.control_plane.report_writer import ReportWriter
@@ -62,7 +62,7 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
 
     def __init__(self) -> None:
         super().__init__()
-        self.link = ControlLink(_terms(), time.monotonic())
+        self.connection = NodeConnection(_terms(), time.monotonic())
         self.node_id = ""
         self._reports: ReportWriter | None = None
         self._earnings_turn = EarningsTurn()
@@ -88,9 +88,9 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Take one message."""
         if text_data is not None:
-            self.link.refuse(ControlRefusalCode.MALFORMED, "messages are binary")
+            self.connection.refuse(ControlRefusalCode.MALFORMED, "messages are binary")
         else:
-            self.link.receive(bytes_data or b"", time.monotonic())
+            self.connection.receive(bytes_data or b"", time.monotonic())
         await self._settle()
 
     async def disconnect(self, code: int) -> None:
@@ -103,27 +103,27 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         """See `control.open_stage`."""
         terms = control_pb2.OpenStage.FromString(message["open"])
         request = OpenRequest(terms, message["answer_channel"], message["reply_channel"], message["timeout_s"])
-        self.link.open_stage(request, time.monotonic())
+        self.connection.open_stage(request, time.monotonic())
         await self._settle()
 
     async def close_stage(self, message: CloseStageMessage) -> None:
         """See `control.close_stage`."""
         key = SessionKey(message["session"], message["epoch"])
         open_stages.remove(self.node_id, key)
-        self.link.close_stage(key, message["reason"])
+        self.connection.close_stage(key, message["reason"])
         await self._settle()
 
     async def drop_connection(self, message: DropConnectionMessage) -> None:
         """Refuse and close: replaced by a newer connection, or blocked."""
-        self.link.refuse(ControlRefusalCode(message["code"]), message["message"])
+        self.connection.refuse(ControlRefusalCode(message["code"]), message["message"])
         await self._settle()
 
     # Inside
 
     async def _settle(self) -> None:
-        """Carry out what the link decided, until it has nothing more."""
+        """Carry out what the connection decides, until it has nothing more."""
         while True:
-            outgoing, events = self.link.messages_to_send(), self.link.events()
+            outgoing, events = self.connection.messages_to_send(), self.connection.events()
             for data in outgoing:
                 await self.send(bytes_data=data)
             for event in events:
@@ -131,17 +131,17 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
             if not outgoing and not events:
                 break
         self._clock_moved.set()
-        if self.link.is_closed:
+        if self.connection.is_closed:
             await self.close(CLOSE_REFUSED)
 
     async def _run_clock(self) -> None:
-        while (deadline_s := self.link.next_deadline_s()) is not None:
+        while (deadline_s := self.connection.next_deadline_s()) is not None:
             self._clock_moved.clear()
             try:
                 async with asyncio.timeout(max(0.0, deadline_s - time.monotonic())):
                     await self._clock_moved.wait()
             except TimeoutError:
-                self.link.tick(time.monotonic())
+                self.connection.tick(time.monotonic())
                 await self._settle()
 
     async def _handle(self, event: Event) -> None:
@@ -169,10 +169,12 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
                 presence.connect, hello.public_key, self.channel_name, hello.software_version
             )
         except presence.NodeUnknownError:
-            self.link.refuse(ControlRefusalCode.UNKNOWN_NODE, "enrol this node with a token of your account first")
+            self.connection.refuse(
+                ControlRefusalCode.UNKNOWN_NODE, "enrol this node with a token of your account first"
+            )
             return
         except presence.NodeBlockedError:
-            self.link.refuse(ControlRefusalCode.NODE_BLOCKED, "an administrator has blocked this node")
+            self.connection.refuse(ControlRefusalCode.NODE_BLOCKED, "an administrator has blocked this node")
             return
         self.node_id = str(node.pk)
         if replaced:
@@ -181,14 +183,14 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         for key, channel in lost.items():
             await _send(channel, _ended(self.node_id, key, None, FailureCode.STAGE_LOST, "the node lost the session"))
         self._reports = ReportWriter(self.node_id, self.channel_name, self._on_stored)
-        self.link.identified(self.node_id, sorted(keep, key=str), time.monotonic())
+        self.connection.identified(self.node_id, sorted(keep, key=str), time.monotonic())
         logger.info("node %s (%s) connected, %d sessions kept", node.name, self.node_id, len(keep))
 
     async def _on_stored(self, report_id: int, notice: Notice) -> None:
         is_due = bool(report_id) and self._earnings_turn.take(time.monotonic())
         earned = await database.read(earned_micros, self.node_id) if is_due else None
-        self.link.report_stored(report_id, earned)
-        self.link.tell(notice)
+        self.connection.report_stored(report_id, earned)
+        self.connection.tell(notice)
         await self._settle()
 
     async def _answer(self, request: OpenRequest, opened: bytes | None, code: str = "", message: str = "") -> None:
@@ -200,8 +202,8 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         if self._is_ended:
             return
         self._is_ended = True
-        self.link.connection_lost()
-        for event in self.link.events():
+        self.connection.connection_lost()
+        for event in self.connection.events():
             if isinstance(event, OpenFailed):
                 await self._answer(event.request, None, event.code, event.message)
         if self._clock is not None:
@@ -215,8 +217,8 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
             await _send(channel, _gone(self.node_id, key, reason))
 
 
-def _terms() -> LinkTerms:
-    return LinkTerms(
+def _terms() -> ConnectionTerms:
+    return ConnectionTerms(
         nonce=secrets.token_bytes(NONCE_BYTES),
         heartbeat_ms=settings.CONTROL_HEARTBEAT_MS,
         lease_ms=settings.CONTROL_LEASE_MS,

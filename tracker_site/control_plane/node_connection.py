@@ -62,7 +62,7 @@ PERMITTED: Final[dict[State, frozenset[str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class LinkTerms:
+class ConnectionTerms:
     """What a connection promises and expects; durations in ms or s as named."""
 
     nonce: bytes
@@ -80,10 +80,10 @@ class _Pending:
 
 
 @dataclass(slots=True)
-class ControlLink:
+class NodeConnection:
     """The site's end of one control connection."""
 
-    terms: LinkTerms
+    terms: ConnectionTerms
     opened_at_s: float
     state: State = State.AWAITING_HELLO
     _outgoing: list[control_pb2.SiteMessage] = field(default_factory=list)
