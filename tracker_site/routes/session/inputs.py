@@ -1,7 +1,7 @@
-"""What an input means: its column in the transition table, and the trouble that it tells of.
+"""What an input means: its column in the transition table, and the failure that it tells of.
 
 Invariant: pure; a code or text that came from a node is kept as it is, except that a stage which is gone has one code
-whoever tells of it first; a trouble's stage is one of the route's or none.
+whoever tells of it first; a failure's stage is one of the route's or none.
 """
 
 from __future__ import annotations
@@ -13,34 +13,35 @@ from meshnet.failure_codes import STAGE_LOSSES, FailureCode, title_of
 from meshnet.frame import Ack, PrefillProgress, SessionGone, StageFailure, TokenEvent
 from tracker_site.routes.planning.request import RouteFailedError
 from tracker_site.routes.session import machine_io as io
-from tracker_site.routes.session.transitions import Happening
+from tracker_site.routes.session.transitions import InputKind
 
 if TYPE_CHECKING:
     from tracker_site.routes.session.machine_io import RouteInput
 
-_INPUTS: Final[dict[type, Happening]] = {
-    io.Planned: Happening.PLANNED,
-    io.PlanFailed: Happening.PLAN_FAILED,
-    io.RelayBound: Happening.RELAY_BOUND,
-    io.RelayFailed: Happening.RELAY_FAILED,
-    io.StageOpened: Happening.STAGE_OPENED,
-    io.StageRefused: Happening.STAGE_REFUSED,
-    io.StageGone: Happening.STAGE_GONE,
-    io.NodeQuiet: Happening.NODE_QUIET,
-    io.Cancelled: Happening.CANCEL,
+_KINDS: Final[dict[type, InputKind]] = {
+    io.Planned: InputKind.PLANNED,
+    io.PlanFailed: InputKind.PLAN_FAILED,
+    io.RelayBound: InputKind.RELAY_BOUND,
+    io.RelayFailed: InputKind.RELAY_FAILED,
+    io.StageOpened: InputKind.STAGE_OPENED,
+    io.StageRefused: InputKind.STAGE_REFUSED,
+    io.StageGone: InputKind.STAGE_GONE,
+    io.NodeQuiet: InputKind.NODE_QUIET,
+    io.Overdue: InputKind.TIMEOUT,
+    io.Cancelled: InputKind.CANCEL,
 }
-_BODIES: Final[dict[type, Happening]] = {
-    Ack: Happening.ACK,
-    PrefillProgress: Happening.PROGRESS,
-    TokenEvent: Happening.TOKEN,
-    SessionGone: Happening.SESSION_GONE,
-    StageFailure: Happening.FAILURE,
+_KINDS_BY_BODY: Final[dict[type, InputKind]] = {
+    Ack: InputKind.ACK,
+    PrefillProgress: InputKind.PROGRESS,
+    TokenEvent: InputKind.TOKEN,
+    SessionGone: InputKind.SESSION_GONE,
+    StageFailure: InputKind.FAILURE,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why a route cannot go on; `stage` is at fault, where one is."""
+class RouteFailure:
+    """Why a route cannot go on; `stage` is the one at fault, or None if none is."""
 
     code: str
     message: str
@@ -51,29 +52,31 @@ class Trouble:
         return RouteFailedError(self.code, title_of(self.code, "Route failed"), self.message, self.stage)
 
 
-def happening_of(given: RouteInput) -> Happening:
+def kind_of(given: RouteInput) -> InputKind:
     """The column of the transition table."""
     if isinstance(given, io.Received):
-        return _BODIES.get(type(given.message.body), Happening.OTHER_MESSAGE)
-    return _INPUTS[type(given)]
+        return _KINDS_BY_BODY.get(type(given.message.body), InputKind.OTHER_MESSAGE)
+    return _KINDS[type(given)]
 
 
-def trouble_of(given: RouteInput, n_stages: int) -> Trouble:
-    """The trouble that an input tells of.
+def failure_of(given: RouteInput, n_stages: int) -> RouteFailure:
+    """The failure that an input tells of, on a route of `n_stages`.
 
     Raises:
         ValueError: it tells of none.
     """
     match given:
         case io.RelayFailed(code=code, message=message, stage=stage):
-            return Trouble(code, message, stage if stage is not None and stage < n_stages else None)
+            return RouteFailure(code, message, stage if stage is not None and stage < n_stages else None)
+        case io.Overdue(code=code, message=message, stage=stage):
+            return RouteFailure(code, message, stage)
         case io.StageRefused() | io.StageGone():
             code = FailureCode.STAGE_LOST if given.code in STAGE_LOSSES else given.code
-            return Trouble(code, given.message, given.stage)
+            return RouteFailure(code, given.message, given.stage)
         case io.Received(sender, message):
             body = message.body
             if isinstance(body, StageFailure):
-                return Trouble(body.code, body.message, body.stage if body.stage < n_stages else sender)
+                return RouteFailure(body.code, body.message, body.stage if body.stage < n_stages else sender)
             if isinstance(body, SessionGone):
-                return Trouble(FailureCode.STAGE_LOST, f"Stage {sender} no longer has this session.", sender)
-    raise ValueError(f"{type(given).__name__} tells of no trouble")
+                return RouteFailure(FailureCode.STAGE_LOST, f"Stage {sender} no longer has this session.", sender)
+    raise ValueError(f"{type(given).__name__} tells of no failure")

@@ -1,32 +1,33 @@
 """A Route Session's whole life on the Gateway's side, without I/O.
 
-Invariants: what happens in each state is in `transitions.py`. A terminal state is entered once and does nothing more;
-every attempt that was opened is closed by one `CloseAttempt`. Each attempt has an epoch of its own, and late news of an
-older one changes nothing. Nothing is believed of a stage that is not checked: its contract, its edge, its tokens. Every
-state but the terminal ones has a deadline. Pure: time is given. Source: docs/wire.md.
+Invariants: the table in `transitions.py` alone decides which step an input causes, and a step is one method. A terminal
+state is entered once and does nothing more; every attempt that was opened is closed by one `CloseAttempt`. Each attempt
+has an epoch of its own, and late news of an older one changes nothing. Nothing is believed of a stage that is not
+checked: its contract, its edge, its tokens. Every state but the terminal ones has a deadline. Pure: time is given.
+Source: docs/wire.md.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from meshnet.failure_codes import FailureCode, NodeCode
-from meshnet.frame import Ack, Close, Keepalive, MessageError, PrefillProgress, TokenEvent
+from meshnet.frame import Close, Keepalive, MessageError
 from meshnet.ids import SessionKey
 from meshnet.openai.telemetry import StageState
 from tracker_site.routes.session import machine_io as io
 from tracker_site.routes.session.attempt import Attempt
 from tracker_site.routes.session.contract_check import ContractError
-from tracker_site.routes.session.inputs import Trouble, happening_of, trouble_of
+from tracker_site.routes.session.inputs import RouteFailure, failure_of, kind_of
 from tracker_site.routes.session.terms import route_terms
-from tracker_site.routes.session.transitions import TERMINAL, TRANSITIONS, Happening, RouteState, Step
+from tracker_site.routes.session.transitions import TERMINAL, TRANSITIONS, RouteState, Step
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from meshnet.errors import RouteError
-    from meshnet.frame import EdgeMessage
-    from meshnet.generation.progress import RouteEvent, TokenReceived
-    from meshnet.v1 import session_pb2
-    from tracker_site.routes.planning.planner import RoutePlan
+    from meshnet.frame import Ack, PrefillProgress, TokenEvent
+    from meshnet.generation.progress import RouteEvent
     from tracker_site.routes.planning.request import RouteRequest
     from tracker_site.routes.session.deadlines import RouteDeadlines
     from tracker_site.routes.session.machine_io import RouteAction, RouteInput
@@ -49,7 +50,7 @@ class RouteMachine:
         self._epoch = 0
         self._excluded: frozenset[str] = frozenset()
         self._has_new_offers = False
-        self._last_trouble: Trouble | None = None
+        self._last_failure: RouteFailure | None = None
         self._events: list[RouteEvent] = []
         self._actions: list[RouteAction] = [io.PlanRoute(self._excluded)]
         self._due_s = now_s + deadlines.open_s
@@ -93,12 +94,16 @@ class RouteMachine:
         """Take one input; nothing is raised, whatever it says."""
         if self._is_stale(given):
             return
-        step = TRANSITIONS[self.state, happening_of(given)]
+        step = TRANSITIONS[self.state, kind_of(given)]
+        if step is Step.IGNORE:
+            return
         try:
-            self._do(step, given, now_s)
+            if isinstance(given, io.Received):
+                self._present.check_address(given.sender, given.message)
+            self._STEPS[step](self, given, now_s)
         except MessageError as error:
             sender = given.sender if isinstance(given, io.Received) else None
-            self._fail(Trouble(error.code, error.message, sender))
+            self._fail(RouteFailure(error.code, error.message, sender))
 
     def acknowledge(self, index: int, now_s: float) -> None:
         """The reader has taken every token up to `index`; ignored once over.
@@ -117,7 +122,7 @@ class RouteMachine:
             return
         attempt = self._attempt
         if now_s >= self._due_s:
-            self._time_out(now_s)
+            self.handle(self._overdue(), now_s)
         elif attempt is not None and self._is_running:
             attempt.health.tick(now_s)
             self._send_ack(attempt, now_s)
@@ -134,72 +139,118 @@ class RouteMachine:
 
     def _is_stale(self, given: RouteInput) -> bool:
         match given:
-            case io.Planned() | io.PlanFailed() | io.Cancelled():
+            case io.Planned() | io.PlanFailed() | io.Overdue() | io.Cancelled():
                 return False
             case io.Received(message=message):
                 return message.session == self._session and message.epoch != self._epoch
             case _:
                 return given.epoch != self._epoch
 
-    def _do(self, step: Step, given: RouteInput, now_s: float) -> None:
-        match step, given:
-            case Step.IGNORE, _:
-                pass
-            case Step.OPEN, io.Planned(plan):
-                self._open(plan, now_s)
-            case Step.FAIL, io.PlanFailed(error):
-                self._fail_planning(error)
-            case Step.CANCEL, io.Cancelled(reason):
-                self._end(RouteState.CANCELLED, reason)
-            case _:
-                if self._attempt is not None:
-                    self._do_in_attempt(step, given, self._attempt, now_s)
+    @property
+    def _present(self) -> Attempt:
+        """The attempt that is being opened or runs.
 
-    def _do_in_attempt(self, step: Step, given: RouteInput, attempt: Attempt, now_s: float) -> None:
-        if isinstance(given, io.Received):
-            attempt.check_address(given.sender, given.message)
-        match step, given:
-            case Step.NOTE_BOUND, io.RelayBound():
-                attempt.is_bound = True
-                self._start_if_ready(attempt, now_s)
-            case Step.NOTE_OPENED, io.StageOpened(stage=stage, contract=contract):
-                self._note_opened(attempt, stage, contract, now_s)
-            case Step.NOTE_LATE, io.NodeQuiet(stage=stage):
-                attempt.health.note_absent(stage)
-            case Step.RETRY, _:
-                is_stale = isinstance(given, io.StageRefused) and given.code == NodeCode.WORKER_CHANGED
-                self._retry(trouble_of(given, attempt.terms.n_stages), now_s, is_stale=is_stale)
-            case Step.FAIL, _:
-                self._fail(self._believed(trouble_of(given, attempt.terms.n_stages), attempt, now_s))
-            case _, io.Received(sender, message):
-                self._take_message(attempt, sender, message, now_s)
-
-    def _believed(self, trouble: Trouble, attempt: Attempt, now_s: float) -> Trouble:
-        """What a stage tells of, except that it cannot know why it does not hear the site.
-
-        Where the reader has long taken everything, its acknowledgements are what got lost, on the way over the relay.
+        Raises:
+            RuntimeError: the route is being planned for the first time.
         """
-        waits_since_s = None if attempt.tokens is None else attempt.tokens.reader_waits_since_s()
-        is_long = waits_since_s is not None and now_s - waits_since_s >= self._deadlines.grace_s / 2
-        if trouble.code != FailureCode.GATEWAY_LOST or not is_long:
-            return trouble
-        return Trouble("relay_unavailable", "The relay does not carry what the site and the route say to each other.")
+        if self._attempt is None:
+            raise RuntimeError("no attempt was opened yet")
+        return self._attempt
 
-    def _open(self, plan: RoutePlan, now_s: float) -> None:
+    # --- steps of the table ---
+
+    def _open(self, planned: io.Planned, now_s: float) -> None:
         self._epoch += 1
-        terms = route_terms(SessionKey(self._session, self._epoch), self._request, plan, self._deadlines)
+        terms = route_terms(SessionKey(self._session, self._epoch), self._request, planned.plan, self._deadlines)
         self._attempt = Attempt(terms, now_s)
         self.state = RouteState.OPENING
         self._due_s = now_s + self._deadlines.open_s
         self._actions.append(io.OpenAttempt(terms))
 
-    def _note_opened(self, attempt: Attempt, stage: int, contract: session_pb2.BoundaryContract, now_s: float) -> None:
+    def _note_bound(self, _: io.RelayBound, now_s: float) -> None:
+        self._present.is_bound = True
+        self._start_if_ready(self._present, now_s)
+
+    def _note_opened(self, opened: io.StageOpened, now_s: float) -> None:
         try:
-            attempt.note_opened(stage, contract)
+            self._present.note_opened(opened.stage, opened.contract)
         except ContractError as error:
-            self._retry(Trouble(error.code, error.message, error.stage), now_s)
+            self._plan_again(RouteFailure(error.code, error.message, error.stage), now_s)
             return
-        self._start_if_ready(attempt, now_s)
+        self._start_if_ready(self._present, now_s)
+
+    def _retry(self, given: RouteInput, now_s: float) -> None:
+        is_stale = isinstance(given, io.StageRefused) and given.code == NodeCode.WORKER_CHANGED
+        self._plan_again(self._failure_of(given), now_s, is_stale=is_stale)
+
+    def _take_ack(self, received: io.Received[Ack], now_s: float) -> None:
+        if self._present.acknowledge(received.message, received.body, now_s):
+            self._feed(self._present, now_s)
+
+    def _advance(self, received: io.Received[PrefillProgress], now_s: float) -> None:
+        advanced = self._present.advance(received.sender, received.body, now_s)
+        if advanced is not None:
+            self._expect_more(self._present, now_s)
+            self._events.append(advanced)
+
+    def _take_token(self, received: io.Received[TokenEvent], now_s: float) -> None:
+        token = self._present.receive_token(received.sender, received.body, now_s)
+        if token is None:
+            return
+        self.state = RouteState.DECODE
+        self._expect_more(self._present, now_s)
+        self._events.append(token)
+        if token.finish is not None:
+            self._end(RouteState.FINISHED, "finished")
+
+    def _note_late(self, quiet: io.NodeQuiet, _: float) -> None:
+        self._present.health.note_absent(quiet.stage)
+
+    def _break_off(self, given: RouteInput, now_s: float) -> None:
+        self._fail(self._believed(self._failure_of(given), now_s))
+
+    def _give_up(self, failed: io.PlanFailed, _: float) -> None:
+        """The failure that made planning necessary again says more than no plan does, unless it was only old news."""
+        failure = self._last_failure
+        is_news = failure is not None and failure.code != NodeCode.WORKER_CHANGED
+        self.failure = failure.to_error() if failure is not None and is_news else failed.error
+        self._end(RouteState.FAILED, self.failure.code)
+
+    def _cancel(self, cancelled: io.Cancelled, _: float) -> None:
+        self._end(RouteState.CANCELLED, cancelled.reason)
+
+    # Each takes an input of the kinds that the table pairs with its step, and the time.
+    _STEPS: ClassVar[Mapping[Step, Callable[..., None]]] = {
+        Step.OPEN: _open,
+        Step.NOTE_BOUND: _note_bound,
+        Step.NOTE_OPENED: _note_opened,
+        Step.RETRY: _retry,
+        Step.FEED: _take_ack,
+        Step.ADVANCE: _advance,
+        Step.TAKE_TOKEN: _take_token,
+        Step.NOTE_LATE: _note_late,
+        Step.FAIL: _break_off,
+        Step.GIVE_UP: _give_up,
+        Step.CANCEL: _cancel,
+    }
+
+    # --- inside ---
+
+    def _failure_of(self, given: RouteInput) -> RouteFailure:
+        return failure_of(given, 0 if self._attempt is None else self._attempt.terms.n_stages)
+
+    def _believed(self, failure: RouteFailure, now_s: float) -> RouteFailure:
+        """The failure as a stage tells it, except that a stage cannot know why it does not hear the site.
+
+        If the reader has long taken everything, its acknowledgements were lost on the way over the relay.
+        """
+        tokens = None if self._attempt is None else self._attempt.tokens
+        waits_since_s = None if tokens is None else tokens.reader_waits_since_s()
+        is_long = waits_since_s is not None and now_s - waits_since_s >= self._deadlines.grace_s / 2
+        if failure.code != FailureCode.GATEWAY_LOST or not is_long:
+            return failure
+        message = "The relay does not carry what the site and the route say to each other."
+        return RouteFailure("relay_unavailable", message)
 
     def _start_if_ready(self, attempt: Attempt, now_s: float) -> None:
         if attempt.is_ready:
@@ -221,28 +272,6 @@ class RouteMachine:
         if attempt.tokens is not None and attempt.tokens.is_tail_waiting:
             self._due_s += self._deadlines.grace_s
 
-    def _take_message(self, attempt: Attempt, sender: int, message: EdgeMessage, now_s: float) -> None:
-        match message.body:
-            case Ack() as ack:
-                if attempt.acknowledge(message, ack, now_s):
-                    self._feed(attempt, now_s)
-            case PrefillProgress() as progress:
-                advanced = attempt.advance(sender, progress, now_s)
-                if advanced is not None:
-                    self._expect_more(attempt, now_s)
-                    self._events.append(advanced)
-            case TokenEvent() as event:
-                token = attempt.receive_token(sender, event, now_s)
-                if token is not None:
-                    self._take_token(attempt, token, now_s)
-
-    def _take_token(self, attempt: Attempt, token: TokenReceived, now_s: float) -> None:
-        self.state = RouteState.DECODE
-        self._expect_more(attempt, now_s)
-        self._events.append(token)
-        if token.finish is not None:
-            self._end(RouteState.FINISHED, "finished")
-
     def _send_ack(self, attempt: Attempt, now_s: float) -> None:
         ack = None if attempt.tokens is None else attempt.tokens.take_ack(now_s)
         if ack is not None:
@@ -250,61 +279,48 @@ class RouteMachine:
             tail = attempt.terms.tail
             self._actions.append(io.SendMessage(tail, attempt.message(tail, ack)))
 
-    def _time_out(self, now_s: float) -> None:
+    def _overdue(self) -> io.Overdue:
+        """The deadline that has passed, by the state, and the stage that it is laid to."""
         attempt = self._attempt
         match self.state, attempt:
             case RouteState.OPENING, Attempt():
                 stage = attempt.first_unopened()
                 what = "The relay" if stage is None else f"Stage {stage}"
-                trouble = Trouble(FailureCode.STAGE_LOST, f"{what} did not answer while the route was opened.", stage)
-                self._act_on(trouble, now_s)
+                return io.Overdue(FailureCode.STAGE_LOST, f"{what} did not answer while the route was opened.", stage)
             case RouteState.PREFILL | RouteState.DECODE, Attempt():
                 owing = 0 if self.state is RouteState.PREFILL else attempt.terms.tail
                 stage = attempt.health.most_silent(owing)
                 message = f"No stage has done anything in time; stage {stage} has been silent for the longest."
-                self._act_on(Trouble(FailureCode.STEP_TIMEOUT, message, stage), now_s)
+                return io.Overdue(FailureCode.STEP_TIMEOUT, message, stage)
             case _:
-                self._act_on(Trouble("planning_timeout", "No route was planned in time."), now_s)
+                return io.Overdue("planning_timeout", "No route was planned in time.")
 
-    def _act_on(self, trouble: Trouble, now_s: float) -> None:
-        if TRANSITIONS[self.state, Happening.TIMEOUT] is Step.RETRY:
-            self._retry(trouble, now_s)
-        else:
-            self._fail(trouble)
-
-    def _retry(self, trouble: Trouble, now_s: float, *, is_stale: bool = False) -> None:
+    def _plan_again(self, failure: RouteFailure, now_s: float, *, is_stale: bool = False) -> None:
         """Plan again without the node at fault, while attempts are left.
 
-        Where its offer was only out of date (`is_stale`), with the node, by offers that are read now: once, since that
+        If its offer was only out of date (`is_stale`), with the node, by offers that are read now: once, since that
         brings every stage's offer up to date.
         """
         attempt = self._attempt
-        if attempt is None or trouble.stage is None or self._epoch >= MAX_ATTEMPTS:
-            self._fail(trouble)
+        if attempt is None or failure.stage is None or self._epoch >= MAX_ATTEMPTS:
+            self._fail(failure)
             return
-        self._close(attempt, trouble.code)
-        self._last_trouble = trouble
+        self._close(attempt, failure.code)
+        self._last_failure = failure
         by_new_offers = is_stale and not self._has_new_offers
         if by_new_offers:
             self._has_new_offers = True
         else:
-            self._excluded |= {attempt.terms.plan.stages[trouble.stage].node_id}
+            self._excluded |= {attempt.terms.plan.stages[failure.stage].node_id}
         self.state = RouteState.PLANNING
         self._due_s = now_s + self._deadlines.open_s
         self._actions.append(io.PlanRoute(self._excluded, by_new_offers=by_new_offers))
 
-    def _fail(self, trouble: Trouble) -> None:
-        if self._attempt is not None and trouble.stage is not None:
-            self._attempt.health.note(trouble.stage, StageState.LOST)
-        self.failure = trouble.to_error()
-        self._end(RouteState.FAILED, trouble.code)
-
-    def _fail_planning(self, error: RouteError) -> None:
-        """What made planning necessary again says more than that it found nothing else, unless it was only old news."""
-        trouble = self._last_trouble
-        is_news = trouble is not None and trouble.code != NodeCode.WORKER_CHANGED
-        self.failure = trouble.to_error() if trouble is not None and is_news else error
-        self._end(RouteState.FAILED, self.failure.code)
+    def _fail(self, failure: RouteFailure) -> None:
+        if self._attempt is not None and failure.stage is not None:
+            self._attempt.health.note(failure.stage, StageState.LOST)
+        self.failure = failure.to_error()
+        self._end(RouteState.FAILED, failure.code)
 
     def _end(self, state: RouteState, reason: str) -> None:
         if self._attempt is not None and self.state is not RouteState.PLANNING:

@@ -6,7 +6,9 @@ Invariant: frozen values. Inputs about an attempt name its epoch, so that late n
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+
+from meshnet.frame import EdgeBody
 
 if TYPE_CHECKING:
     from meshnet.errors import RouteError
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from meshnet.v1 import session_pb2
     from tracker_site.routes.planning.planner import RoutePlan
     from tracker_site.routes.session.terms import RouteTerms
+
+Body = TypeVar("Body", bound=EdgeBody)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +89,25 @@ class NodeQuiet:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """An edge message came from a stage over the relay."""
+class Received(Generic[Body]):
+    """An edge message with a body of this kind came from a stage over the relay."""
 
     sender: int
     message: EdgeMessage
+
+    @property
+    def body(self) -> Body:
+        """The message's body."""
+        return cast("Body", self.message.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A deadline of the route has passed; the machine's `tick` makes it. `stage` is at fault, or None if none is."""
+
+    code: str
+    message: str
+    stage: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +126,8 @@ RouteInput: TypeAlias = (
     | StageRefused
     | StageGone
     | NodeQuiet
-    | Received
+    | Received[EdgeBody]
+    | Overdue
     | Cancelled
 )
 

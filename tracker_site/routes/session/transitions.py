@@ -1,6 +1,6 @@
-"""A route's states, what can happen to it, and what is done then, as data.
+"""A route's states, the inputs it may get, and what it does about each, as data.
 
-Invariants: every state x happening has a cell; the three terminal states ignore everything.
+Invariants: every state x input kind has a cell; the three terminal states ignore everything.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class RouteState(Enum):
 TERMINAL: Final = frozenset({RouteState.FINISHED, RouteState.FAILED, RouteState.CANCELLED})
 
 
-class Happening(Enum):
-    """What can happen to a route."""
+class InputKind(Enum):
+    """A column of the table; `inputs.kind_of` tells an input's."""
 
     PLANNED = auto()
     PLAN_FAILED = auto()
@@ -46,7 +46,7 @@ class Happening(Enum):
 
 
 class Step(Enum):
-    """What is done about it."""
+    """What the machine does about an input; each step but IGNORE is one method of it."""
 
     IGNORE = auto()
     OPEN = auto()  # every stage of the plan, and the Gateway's place on the relay
@@ -58,43 +58,44 @@ class Step(Enum):
     TAKE_TOKEN = auto()
     NOTE_LATE = auto()
     FAIL = auto()
+    GIVE_UP = auto()  # no plan was found
     CANCEL = auto()
 
 
-_S, _H, _D = RouteState, Happening, Step
-_RUNNING: Final[dict[Happening, Step]] = {
-    _H.RELAY_FAILED: _D.FAIL,
-    _H.STAGE_GONE: _D.FAIL,
-    _H.NODE_QUIET: _D.NOTE_LATE,
-    _H.ACK: _D.FEED,
-    _H.PROGRESS: _D.ADVANCE,
-    _H.TOKEN: _D.TAKE_TOKEN,
-    _H.SESSION_GONE: _D.FAIL,
-    _H.FAILURE: _D.FAIL,
-    _H.TIMEOUT: _D.FAIL,
-    _H.CANCEL: _D.CANCEL,
+_S, _I, _D = RouteState, InputKind, Step
+_RUNNING: Final[dict[InputKind, Step]] = {
+    _I.RELAY_FAILED: _D.FAIL,
+    _I.STAGE_GONE: _D.FAIL,
+    _I.NODE_QUIET: _D.NOTE_LATE,
+    _I.ACK: _D.FEED,
+    _I.PROGRESS: _D.ADVANCE,
+    _I.TOKEN: _D.TAKE_TOKEN,
+    _I.SESSION_GONE: _D.FAIL,
+    _I.FAILURE: _D.FAIL,
+    _I.TIMEOUT: _D.FAIL,
+    _I.CANCEL: _D.CANCEL,
 }
-_CELLS: Final[dict[RouteState, dict[Happening, Step]]] = {
+_CELLS: Final[dict[RouteState, dict[InputKind, Step]]] = {
     _S.PLANNING: {
-        _H.PLANNED: _D.OPEN,
-        _H.PLAN_FAILED: _D.FAIL,
-        _H.TIMEOUT: _D.FAIL,
-        _H.CANCEL: _D.CANCEL,
+        _I.PLANNED: _D.OPEN,
+        _I.PLAN_FAILED: _D.GIVE_UP,
+        _I.TIMEOUT: _D.FAIL,
+        _I.CANCEL: _D.CANCEL,
     },
     _S.OPENING: {
-        _H.RELAY_BOUND: _D.NOTE_BOUND,
-        _H.RELAY_FAILED: _D.FAIL,
-        _H.STAGE_OPENED: _D.NOTE_OPENED,
-        _H.STAGE_REFUSED: _D.RETRY,
-        _H.STAGE_GONE: _D.RETRY,
-        _H.FAILURE: _D.RETRY,
-        _H.TIMEOUT: _D.RETRY,
-        _H.CANCEL: _D.CANCEL,
+        _I.RELAY_BOUND: _D.NOTE_BOUND,
+        _I.RELAY_FAILED: _D.FAIL,
+        _I.STAGE_OPENED: _D.NOTE_OPENED,
+        _I.STAGE_REFUSED: _D.RETRY,
+        _I.STAGE_GONE: _D.RETRY,
+        _I.FAILURE: _D.RETRY,
+        _I.TIMEOUT: _D.RETRY,
+        _I.CANCEL: _D.CANCEL,
     },
     _S.PREFILL: _RUNNING,
     _S.DECODE: _RUNNING,
 }
-# What is not named does nothing: late news of an older attempt, or a member that speaks too early.
-TRANSITIONS: Final[dict[tuple[RouteState, Happening], Step]] = {
-    (state, happening): _CELLS.get(state, {}).get(happening, _D.IGNORE) for state in _S for happening in _H
+# A cell that is not named above ignores its input: late news of an older attempt, or a member that speaks too early.
+TRANSITIONS: Final[dict[tuple[RouteState, InputKind], Step]] = {
+    (state, kind): _CELLS.get(state, {}).get(kind, _D.IGNORE) for state in _S for kind in _I
 }
