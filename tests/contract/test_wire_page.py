@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 ROOT = Path(__file__).resolve().parents[2]
-ROUTE_ERROR = re.compile(r'(?:RouteError|Trouble)\(\s*"([a-z_]+)"')
+ROUTE_ERROR = re.compile(r'(?:RouteError|RouteFailure|Overdue)\(\s*"([a-z_]+)"')
 
 
 def documented_codes(heading: str) -> list[str]:

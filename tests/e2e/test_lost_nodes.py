@@ -17,7 +17,7 @@ from tests.e2e.conftest import NODES
 from tests.e2e.processes import POLL_S, until
 from tests.e2e.stack import COMPLETION_MICROS, RunningNode, Stack
 from tests.simulators.fake_engine import END_TOKEN_ID
-from tracker_site.routes.deadlines import RouteDeadlines
+from tracker_site.routes.session.deadlines import RouteDeadlines
 
 pytestmark = [pytest.mark.e2e, pytest.mark.native]
 

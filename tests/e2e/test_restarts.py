@@ -18,7 +18,7 @@ from tests.e2e.processes import until
 from tests.e2e.raw_clients import SMALL_BUFFER_BYTES, ask, read_all, until_full
 from tests.e2e.stack import COMPLETION_MICROS, Stack, a_stack
 from tracker_site.ops.server import FLUSH_TIMEOUT_S
-from tracker_site.routes.deadlines import RouteDeadlines
+from tracker_site.routes.session.deadlines import RouteDeadlines
 
 pytestmark = [pytest.mark.e2e, pytest.mark.native]
 

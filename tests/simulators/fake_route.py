@@ -21,13 +21,13 @@ from meshnet.openai.telemetry import Residence
 from meshnet.sampling import SamplingTerms, sample, top_log_probabilities
 from meshnet.sampling import log_probability as log_probability_of
 from tests.simulators.fake_engine import DEFAULT_WIDTH, FakeSequence, FakeShard, logits_of
-from tracker_site.routes.request import RouteStage
+from tracker_site.routes.planning.request import RouteStage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from meshnet.generation.progress import RouteEvent
-    from tracker_site.routes.request import RouteRequest
+    from tracker_site.routes.planning.request import RouteRequest
 
 
 class StageLostError(RouteError):

@@ -4,6 +4,8 @@ administers; nodes serve the one model that the catalogue has.
 
 from __future__ import annotations
 
+from django.test import Client
+
 from tests.site import wire
 from tracker_site.accounts.models import User
 from tracker_site.catalog.models import Model
@@ -25,3 +27,9 @@ def make_model(name: str = "fake", artifact_digest: bytes = wire.ARTIFACT, **tra
 
 def make_admin(name: str) -> User:
     return make_user(name, is_staff=True, is_superuser=True)
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client

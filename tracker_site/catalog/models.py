@@ -16,7 +16,7 @@ from django.db import models
 from django.utils import timezone
 
 from meshnet.frame import Codec
-from tracker_site.nodes.known_models import KnownModel
+from tracker_site.catalog.known_model import KnownModel
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$"
 
@@ -107,7 +107,7 @@ class Model(models.Model):
 
     @classmethod
     def known(cls, artifact_digest: str) -> KnownModel | None:
-        """What the register of nodes compares a shard with; None where no model has this digest (hex)."""
+        """The facts that a shard is compared with; None if no model has this digest (hex)."""
         found = cls.objects.filter(artifact_digest=artifact_digest)
         row = found.values_list(
             "name", "n_layers", "vocab_size", "is_listed", "legal_cuts", "allows_mixed_recipes"

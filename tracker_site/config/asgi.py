@@ -18,7 +18,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - needs
 from django.conf import settings  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
-from tracker_site.nodes.consumers import NodeControlConsumer  # noqa: E402
+from tracker_site.control_plane.consumers import NodeControlConsumer  # noqa: E402
 from tracker_site.ops.background import background  # noqa: E402
 
 if TYPE_CHECKING:

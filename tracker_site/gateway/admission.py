@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from meshnet.generation.fitting import fit_request
 from tracker_site.billing.pricing import hold_micros
-from tracker_site.routes.request import RouteRequest
+from tracker_site.routes.planning.request import RouteRequest
 
 if TYPE_CHECKING:
     from meshnet.openai.specification import GenerationSpec

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from meshnet.generation.progress import RouteEvent
     from tracker_site.billing.pricing import Prices, Share
-    from tracker_site.routes.request import RouteRequest, RouteStage
+    from tracker_site.routes.planning.request import RouteRequest, RouteStage
 
 
 @dataclass(frozen=True, slots=True)

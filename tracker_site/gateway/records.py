@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from meshnet.openai.telemetry import Failure
     from tracker_site.billing.pricing import Share
     from tracker_site.gateway.settlement import Ending
-    from tracker_site.routes.request import RouteStage
+    from tracker_site.routes.planning.request import RouteStage
 
 
 @dataclass(frozen=True, slots=True)

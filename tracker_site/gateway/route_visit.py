@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tracker_site.gateway.parts import Parts
     from tracker_site.gateway.ports import OpenRoute
     from tracker_site.gateway.route_reader import RouteReader
-    from tracker_site.routes.request import RouteRequest, RouteStage
+    from tracker_site.routes.planning.request import RouteRequest, RouteStage
 
 logger = logging.getLogger(__name__)
 

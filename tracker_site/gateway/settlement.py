@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tracker_site.billing.pricing import Prices, Share
-    from tracker_site.routes.request import RouteStage
+    from tracker_site.routes.planning.request import RouteStage
 
 
 class Ending(StrEnum):

@@ -1,1 +1,1 @@
-"""Volunteers' nodes: enrolment, presence, what they have loaded, and the control connection to each."""
+"""Volunteers' nodes: enrolment, presence, and what they have loaded."""

@@ -1,4 +1,4 @@
-"""Admin of loaded shards: in their own list and on their node's page. Imported by `admin`.
+"""Admin of loaded shards: in their own list and on their node's page. `control_plane.admin` imports it.
 
 Invariant: shards are what nodes report; nothing here changes one.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from django.contrib import admin
 from django.db.models import Case, CharField, Value, When
 
-from tracker_site.nodes.known_models import known_models
+from tracker_site.catalog.models import Model
 from tracker_site.nodes.models import LoadedShard
 from tracker_site.nodes.notices import LABELS, SHOWN_DIGITS
 
@@ -27,7 +27,7 @@ SHARD_FIELDS = (
 
 def named_shards() -> QuerySet[LoadedShard]:
     """Shards with the name of their model in the catalogue, empty where it has none."""
-    names = [When(artifact_digest=digest, then=Value(name)) for digest, name in known_models.names().items()]
+    names = [When(artifact_digest=digest, then=Value(name)) for digest, name in Model.names_by_digest().items()]
     return LoadedShard.objects.annotate(model_name=Case(*names, default=Value(""), output_field=CharField()))
 
 

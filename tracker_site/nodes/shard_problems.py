@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
+from tracker_site.catalog.models import Model
 from tracker_site.nodes import notices
-from tracker_site.nodes.known_models import KnownModel, known_models
 from tracker_site.nodes.models import REASON_CHARACTERS, LoadedShard
 from tracker_site.nodes.notices import Notice
+
+if TYPE_CHECKING:
+    from tracker_site.catalog.known_model import KnownModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,7 @@ def note_problems(artifact_digest: str) -> None:
     shards = _present_shards(artifact_digest)
     if not shards:
         return
-    model = known_models.find(artifact_digest)
+    model = Model.known(artifact_digest)
     groups: defaultdict[tuple[str, str], list[LoadedShard]] = defaultdict(list)
     for shard in shards:
         groups[_agreement(shard, model)].append(shard)

@@ -15,9 +15,6 @@ from tracker_site.relay.outbox import Outbox
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from meshnet.ids import SessionKey
-    from tracker_site.relay.binding import Binding
-
 
 @dataclass(slots=True)
 class Attention:
@@ -40,7 +37,6 @@ class Member:
         nonce: of its challenge.
         public_key: empty until proven.
         granted_bytes: sum of the windows of all lanes that lead here.
-        bindings: its places, by (session, stage).
     """
 
     member_id: int
@@ -52,7 +48,6 @@ class Member:
     is_dismissed: bool = False
     granted_bytes: int = 0
     outbox: Outbox = field(default_factory=Outbox)
-    bindings: dict[tuple[SessionKey, int], Binding] = field(default_factory=dict)
 
     def answer(self, message: bytes, *, once: Hashable = None) -> None:
         """Queue a message of the relay's own."""
@@ -69,7 +64,7 @@ class Member:
         self.attention.woken.add(self.member_id)
 
     def dismiss(self, code: str, message: str) -> None:
-        """Replace everything that waits by one last message. The bindings are the caller's to end."""
+        """Replace everything that waits by one last message. The caller ends its places."""
         self.is_dismissed = True
         self.outbox.clear()
         self.outbox.answer(answers.dismissal(code, message))

@@ -9,7 +9,7 @@ Source: docs/wire.md, Relay.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from meshnet.errors import ProtocolError
 from meshnet.failure_codes import TITLES, FailureCode
@@ -20,11 +20,16 @@ from tracker_site.relay.binding import Binding, granted_windows
 from tracker_site.relay.spent import SpentTickets
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from meshnet.ids import SessionKey
     from meshnet.packets import Packet
     from meshnet.tickets import Ticket
     from tracker_site.relay.limits import RelayLimits
     from tracker_site.relay.member import Member
+
+# A stage of a session.
+Place: TypeAlias = "tuple[SessionKey, int]"
 
 
 class BindError(ProtocolError):
@@ -50,6 +55,7 @@ class Sessions:
         self._limits = limits
         self._counts = counts
         self._by_key: dict[SessionKey, dict[int, Binding]] = {}
+        self._by_member: dict[int, dict[Place, Binding]] = {}
         self._spent = SpentTickets()
 
     def __len__(self) -> int:
@@ -71,26 +77,26 @@ class Sessions:
         # A place that is taken over from the member itself does not count twice.
         freed_bytes = previous.granted_bytes if previous is not None and previous.member is member else 0
         granted_bytes = member.granted_bytes - freed_bytes + sum(windows.values())
-        if granted_bytes > self._limits.granted_max_bytes or len(member.bindings) >= self._limits.bindings_max:
+        if granted_bytes > self._limits.granted_max_bytes or len(self._places_of(member)) >= self._limits.bindings_max:
             raise BindError(RelayCode.MEMBER_FULL, "Member full", "This member takes part in too many sessions.")
         if previous is not None:
             self._replace(previous, member)
         binding = Binding(ticket, member, windows, now_s)
         self._by_key.setdefault(ticket.key, {})[ticket.stage] = binding
-        member.bindings[ticket.key, ticket.stage] = binding
+        self._by_member.setdefault(member.member_id, {})[ticket.key, ticket.stage] = binding
         member.granted_bytes += binding.granted_bytes
         member.answer(answers.bound(ticket.key, ticket.stage))
 
     def unbind(self, member: Member, key: SessionKey, stage: int) -> None:
         """A member leaves in good order: its ticket is spent and the others are not told. Idempotent."""
-        binding = member.bindings.get((key, stage))
+        binding = self._places_of(member).get((key, stage))
         if binding is not None:
             self._spend(binding)
             self._remove(binding)
 
     def leave_all(self, member: Member) -> None:
         """A member's connection is gone: the others of its sessions are told, behind its last packets."""
-        for binding in list(member.bindings.values()):
+        for binding in list(self._places_of(member).values()):
             self._remove(binding)
             key, stage = binding.ticket.key, binding.ticket.stage
             for other in self._by_key.get(key, {}).values():
@@ -102,7 +108,7 @@ class Sessions:
         Raises:
             BindError: the sender may not use that edge, which costs it the connection.
         """
-        sender = member.bindings.get((packet.key, packet.from_stage))
+        sender = self._places_of(member).get((packet.key, packet.from_stage))
         if sender is None:
             self._refuse(member, packet, packet.from_stage, FailureCode.UNKNOWN_SESSION)
             return
@@ -124,6 +130,9 @@ class Sessions:
             receiver.member.wake()
             self._counts.packets_forwarded += 1
             self._counts.bytes_forwarded += len(packet.payload)
+
+    def _places_of(self, member: Member) -> Mapping[Place, Binding]:
+        return self._by_member.get(member.member_id, {})
 
     def _refuse(self, member: Member, packet: Packet, stage: int, code: FailureCode) -> None:
         """Drop a packet and say so, once until the sender has read it."""
@@ -152,8 +161,12 @@ class Sessions:
     def _remove(self, binding: Binding) -> None:
         key, stage = binding.ticket.key, binding.ticket.stage
         binding.close()
-        del binding.member.bindings[key, stage]
-        binding.member.granted_bytes -= binding.granted_bytes
+        member = binding.member
+        member.granted_bytes -= binding.granted_bytes
+        own = self._by_member[member.member_id]
+        del own[key, stage]
+        if not own:
+            del self._by_member[member.member_id]
         places = self._by_key[key]
         del places[stage]
         if not places:

@@ -1,4 +1,5 @@
 """Routes: which nodes serve a generation, and a Route Session's whole life on the Gateway's side.
 
-Invariant: the planner and the machines are pure; `driver.py` and `relay_link.py` do the I/O and decide nothing.
+Invariants: `planning` and `session` are pure and `planning` does not know `session`; the modules beside them do the
+I/O and decide nothing.
 """

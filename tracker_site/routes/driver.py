@@ -17,14 +17,14 @@ from meshnet.constants import GATEWAY_STAGE
 from meshnet.errors import RouteError
 from meshnet.failure_codes import TITLES, FailureCode
 from meshnet.tickets import TICKET_ID_BYTES, sign_ticket
-from tracker_site.routes import machine_io as io
-from tracker_site.routes.edges import F32_BYTES, carrier_name, seam_after
-from tracker_site.routes.machine import RouteMachine
-from tracker_site.routes.need import RouteNeed
-from tracker_site.routes.news import frame_packet, message_packet, read_relay_event
-from tracker_site.routes.request import RouteStage
-from tracker_site.routes.terms import TicketIssue, member_ticket, open_stage
-from tracker_site.routes.transitions import RouteState
+from tracker_site.routes.planning.edges import F32_BYTES, carrier_name, seam_after
+from tracker_site.routes.planning.need import RouteNeed
+from tracker_site.routes.planning.request import RouteStage
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.machine import RouteMachine
+from tracker_site.routes.session.news import frame_packet, message_packet, read_relay_event
+from tracker_site.routes.session.terms import TicketIssue, member_ticket, open_stage
+from tracker_site.routes.session.transitions import RouteState
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from meshnet.generation.progress import RouteEvent
     from meshnet.ids import SessionKey
     from meshnet.member_events import MemberEvent
-    from tracker_site.nodes.control import StageNews
-    from tracker_site.routes.machine_io import RouteAction, RouteInput
-    from tracker_site.routes.request import RouteRequest
+    from tracker_site.control_plane.control import StageNews
+    from tracker_site.routes.planning.request import RouteRequest
     from tracker_site.routes.route_parts import RouteParts
-    from tracker_site.routes.terms import RouteTerms
+    from tracker_site.routes.session.machine_io import RouteAction, RouteInput
+    from tracker_site.routes.session.terms import RouteTerms
 
 
 class DrivenRoute:

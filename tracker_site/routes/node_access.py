@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from tracker_site import database
-from tracker_site.nodes import control, registry
-from tracker_site.routes.offers import DEFAULT_LATENCY_MS, CarrierPolicy, Offer
+from tracker_site.control_plane import control
+from tracker_site.nodes import registry
+from tracker_site.routes.planning.offers import DEFAULT_LATENCY_MS, CarrierPolicy, Offer
 
 if TYPE_CHECKING:
     from meshnet.ids import SessionKey
     from meshnet.v1 import control_pb2
-    from tracker_site.nodes.control import StageNews
+    from tracker_site.control_plane.control import StageNews
 
 
 class NodeAccess(Protocol):

@@ -14,16 +14,16 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tracker_site.routes.no_route import NoRouteError
-from tracker_site.routes.offer_index import OfferIndex
-from tracker_site.routes.planner import plan_indexed
+from tracker_site.routes.planning.no_route import NoRouteError
+from tracker_site.routes.planning.offer_index import OfferIndex
+from tracker_site.routes.planning.planner import plan_indexed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from tracker_site.routes.need import RouteNeed
     from tracker_site.routes.node_access import NodeAccess
-    from tracker_site.routes.planner import RoutePlan
+    from tracker_site.routes.planning.need import RouteNeed
+    from tracker_site.routes.planning.planner import RoutePlan
 
     Background = Callable[[Coroutine[None, None, None]], asyncio.Task[None]]
     # The artifact, whether groups are split by exact class, and whether they mix recipes.

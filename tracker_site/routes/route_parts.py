@@ -12,8 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tracker_site.routes.deadlines import RouteDeadlines
 from tracker_site.routes.offer_book import OfferBook
+from tracker_site.routes.session.deadlines import RouteDeadlines
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -23,7 +23,7 @@ from tracker_site.routes.relay_link import RelayLink
 from tracker_site.routes.route_parts import RouteParts
 
 if TYPE_CHECKING:
-    from tracker_site.routes.request import RouteRequest
+    from tracker_site.routes.planning.request import RouteRequest
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "shared")]
 
 if TYPE_CHECKING:
     from tests.simulators.fake_route import FakeRoute, Script
-    from tracker_site.routes.request import RouteRequest
+    from tracker_site.routes.planning.request import RouteRequest
 
 N_LAYERS = 2
 CONTEXT_LENGTH = 32_768

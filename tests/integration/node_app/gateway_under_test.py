@@ -15,13 +15,13 @@ from meshnet.packets import Packet, PacketKind
 from meshnet.sampling import SamplingTerms, sample
 from meshnet.tickets import EdgePermit, Ticket, sign_ticket
 from meshnet.v1 import control_pb2, frame_pb2, session_pb2
-from tests.integration.relay.process import RELAY_ID, SITE_KEY
+from tests.integration.tracker_site.relay.process import RELAY_ID, SITE_KEY
 from tests.simulators.fake_engine import FakeSequence, FakeShard, logits_of
-from tracker_site.nodes.control_events import Opened
+from tracker_site.control_plane.control_events import Opened
 
 if TYPE_CHECKING:
     from tests.integration.node_app.site_under_test import Site
-    from tests.integration.relay.process import Member
+    from tests.integration.tracker_site.relay.process import Member
 
 WINDOW_BYTES = 1 << 20
 PROMPT = tuple(b"Once upon a time")

@@ -19,9 +19,9 @@ from websockets.exceptions import ConnectionClosed
 
 from meshnet.golden.probe import write_golden
 from meshnet.v1 import control_pb2
-from tests.integration.relay.process import SITE_KEY
-from tracker_site.nodes.control_events import Ended, HelloProven, Opened, OpenFailed, OpenRequest, Reported
-from tracker_site.nodes.control_link import ControlLink, LinkTerms
+from tests.integration.tracker_site.relay.process import SITE_KEY
+from tracker_site.control_plane.control_events import Ended, HelloProven, Opened, OpenFailed, OpenRequest, Reported
+from tracker_site.control_plane.node_connection import ConnectionTerms, NodeConnection
 from tracker_site.nodes.refusals import ControlRefusalCode
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ GOOD_TOKEN = "a-good-token"
 
 
 @dataclass
-class NodeConnection:
+class ConnectedNode:
     """One node's control connection, as the site sees it."""
 
-    link: ControlLink
+    link: NodeConnection
     socket: ServerConnection
     node_id: str = ""
     report: Report | None = None
@@ -73,7 +73,7 @@ class Site:
     keep: frozenset[SessionKey] = frozenset()
     port: int = 0
     earned_micros: int | None = None
-    connections: dict[str, NodeConnection] = field(default_factory=dict)
+    connections: dict[str, ConnectedNode] = field(default_factory=dict)
     ended: list[tuple[float, Ended]] = field(default_factory=list)
     golden: GoldenProbe | None = None
     golden_status: int = 200
@@ -125,8 +125,8 @@ class Site:
     # One control connection
 
     async def hold(self, socket: ServerConnection) -> None:
-        terms = LinkTerms(os.urandom(32), 500, 5000, 5.0, self.relay_url, SITE_KEY.public_key)
-        connection = NodeConnection(ControlLink(terms, time.monotonic()), socket)
+        terms = ConnectionTerms(os.urandom(32), 500, 5000, 5.0, self.relay_url, SITE_KEY.public_key)
+        connection = ConnectedNode(NodeConnection(terms, time.monotonic()), socket)
         ticking = asyncio.create_task(self._tick(connection))
         try:
             await connection.flush()
@@ -144,13 +144,13 @@ class Site:
                 del self.connections[connection.node_id]
             await self._tell()
 
-    async def _tick(self, connection: NodeConnection) -> None:
+    async def _tick(self, connection: ConnectedNode) -> None:
         while True:
             await asyncio.sleep(TICK_S)
             connection.link.tick(time.monotonic())
             await self._settle(connection)
 
-    async def _settle(self, connection: NodeConnection) -> None:
+    async def _settle(self, connection: ConnectedNode) -> None:
         for event in connection.link.events():
             match event:
                 case HelloProven(public_key, _, open_sessions):
@@ -166,7 +166,7 @@ class Site:
             await connection.flush()
         await self._tell()
 
-    def _identify(self, connection: NodeConnection, key: bytes, listed: frozenset[SessionKey]) -> None:
+    def _identify(self, connection: ConnectedNode, key: bytes, listed: frozenset[SessionKey]) -> None:
         node_id = self.nodes.get(key)
         if node_id is None:
             connection.link.refuse(ControlRefusalCode.UNKNOWN_NODE, "nobody enrolled this key")

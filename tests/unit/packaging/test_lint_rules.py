@@ -44,6 +44,8 @@ def test_ruff_refuses_the_second_name_of_our_library(checkout, python_program):
 MESHNET = "meshnet imports nothing of ours and no framework"
 SITE_AND_NODE = "the site and the node do not know each other"
 SITE_LAYERS = "the site's layers"
+PLANNING = "planning a route does not know how one is run"
+SITE_PURE = "the site's pure rules do no input or output"
 NODE_ROOMS = "the node's rooms"
 CIRCLES = "no imports of the node run in a circle"
 TRAY = "the tray knows the agent by its endpoint alone"
@@ -59,6 +61,13 @@ WRONG_MODULES = [
     ("tracker_site/billing/wrong.py", "import node_app", SITE_AND_NODE, "billing.wrong -> node_app"),
     ("tracker_site/nodes/wrong.py", "import tracker_site.gateway", SITE_LAYERS, "nodes.wrong -> tracker_site.gateway"),
     ("tracker_site/wrong.py", "", SITE_LAYERS, "- tracker_site.wrong\n"),
+    (
+        "tracker_site/routes/planning/wrong.py",
+        "import tracker_site.routes.session.terms",
+        PLANNING,
+        "planning.wrong -> tracker_site.routes.session.terms",
+    ),
+    ("tracker_site/routes/session/wrong.py", "import asyncio", SITE_PURE, "session.wrong -> asyncio"),
     ("node_app/worker/wrong.py", "import node_app.agent.agent", NODE_ROOMS, "worker.wrong -> node_app.agent.agent"),
     ("node_app/system/wrong.py", "import node_app.settings", NODE_ROOMS, "system.wrong -> node_app.settings"),
     ("node_app/wrong.py", "", NODE_ROOMS, "- node_app.wrong\n"),

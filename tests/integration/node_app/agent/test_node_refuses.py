@@ -104,8 +104,8 @@ async def test_a_missing_token_is_said(tmp_path: Path, fake_model: Path, simulat
 async def test_a_site_of_another_version_is_said(
     tmp_path: Path, fake_model: Path, simulated_worker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracker_site.nodes.control_link.WIRE_VERSION", WIRE_VERSION + 5)
-    monkeypatch.setattr("tracker_site.nodes.control_link.WIRE_VERSION_MIN", WIRE_VERSION + 4)
+    monkeypatch.setattr("tracker_site.control_plane.node_connection.WIRE_VERSION", WIRE_VERSION + 5)
+    monkeypatch.setattr("tracker_site.control_plane.node_connection.WIRE_VERSION_MIN", WIRE_VERSION + 4)
     async with a_site(Site("ws://127.0.0.1:9")) as site:
         given = [
             "--site",

@@ -23,7 +23,7 @@ from node_app.artifacts.digest_cache import DigestCache
 from node_app.system.state_files import prepare_directory
 from tests.integration.node_app.node_process import READY_TIMEOUT_S, Node, a_node, poll_until
 from tests.integration.node_app.site_under_test import GOOD_TOKEN, Site, a_site
-from tests.integration.relay.process import a_relay
+from tests.integration.tracker_site.relay.process import a_relay
 from tests.simulators.faults import Faults
 from tests.simulators.launcher import write_worker_program
 from tests.simulators.tiny_models import TINY_MODELS, tiny_model

@@ -14,8 +14,8 @@ import requests
 from tests.integration.node_app.gateway_under_test import Generation
 from tests.integration.node_app.node_process import a_node, poll_until
 from tests.integration.node_app.site_under_test import GOOD_TOKEN, Site, a_site
-from tests.integration.relay.process import Member, a_relay
-from tracker_site.nodes.control_events import OpenFailed
+from tests.integration.tracker_site.relay.process import Member, a_relay
+from tracker_site.control_plane.control_events import OpenFailed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,7 +19,7 @@ from node_app.relay.data_connection import DataLink
 from node_app.relay.packet_queue import Offer
 from node_app.worker.refusal import StageRefusedError
 from tests.integration.node_app.cuttable_proxy import CuttableProxy, a_cuttable_proxy
-from tests.integration.relay.process import SITE_KEY, Member, a_key, a_packet, a_relay, a_ticket
+from tests.integration.tracker_site.relay.process import SITE_KEY, Member, a_key, a_packet, a_relay, a_ticket
 from tests.simulators.line_process import long_lines
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.node_app.node_process import a_node
 from tests.integration.node_app.site_under_test import GOOD_TOKEN, Site, a_site
-from tests.integration.relay.process import a_relay
+from tests.integration.tracker_site.relay.process import a_relay
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,8 +18,8 @@ from tests.integration.node_app.local_node import (
 from tests.integration.node_app.node_process import READY_TIMEOUT_S, a_node
 from tests.integration.node_app.raw_stream import a_raw_stream
 from tests.integration.node_app.site_under_test import GOOD_TOKEN, Site, a_site
-from tests.integration.relay.process import Member, a_relay
-from tracker_site.nodes.control_events import OpenFailed
+from tests.integration.tracker_site.relay.process import Member, a_relay
+from tracker_site.control_plane.control_events import OpenFailed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ import pytest
 
 from meshnet.openai.specification import SamplingSpec
 from tests.unit.node_app.sessions.local.local_kit import KEY, SHARD, a_request, terms_of
-from tests.unit.routes import route_kit
-from tracker_site.routes.planner import RoutePlan
-from tracker_site.routes.terms import open_stage, route_terms
+from tests.unit.tracker_site.routes import route_kit
+from tracker_site.routes.planning.planner import RoutePlan
+from tracker_site.routes.session.terms import open_stage, route_terms
 
 
 @pytest.mark.parametrize("prompt_tokens", [1, 128, 300])

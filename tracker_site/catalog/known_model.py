@@ -1,0 +1,31 @@
+"""A model of the catalogue, as the register of nodes sees it.
+
+Invariant: a frozen value, read in one query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from meshnet.artifact.model.cuts import wrong_cuts
+
+
+@dataclass(frozen=True, slots=True)
+class KnownModel:
+    """The facts of a model that a shard is compared with.
+
+    Attributes:
+        legal_cuts: layers other than the first that a shard may begin with; None: any.
+        allows_mixed_recipes: shards that compute differently may share a route.
+    """
+
+    name: str
+    n_layers: int
+    vocab_size: int
+    is_listed: bool
+    legal_cuts: list[int] | None = None
+    allows_mixed_recipes: bool = False
+
+    def wrong_cuts(self, layer_begin: int, layer_end: int) -> list[int]:
+        """The ends of a range at which the model may not be cut."""
+        return wrong_cuts((layer_begin, layer_end), self.n_layers, self.legal_cuts)

@@ -1,0 +1,101 @@
+"""How the rows of each seam are packed: raw, unless the link would hold the route up and the model may be packed.
+
+Invariants: pure. An exact route, a model that allows nothing else, and a seam whose ends do not both speak a codec get
+raw rows. Among what is allowed the most faithful codec that is fast enough is taken, and where none is, the smallest.
+Source: docs/adr/0015-codecs-where-the-link-is-slow.md.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from meshnet.frame import Codec
+from tracker_site.routes.planning.edges import F32_BYTES
+from tracker_site.routes.planning.need import EXPECTED_TOKENS_MAX
+from tracker_site.routes.planning.offers import Hop, hop_between
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from tracker_site.routes.planning.offers import Offer
+    from tracker_site.routes.planning.request import RouteRequest
+
+# Codecs from the most faithful to the smallest.
+BY_FAITHFULNESS: Final = (Codec.RAW, Codec.BF16, Codec.Q8_0)
+# A row's time on a link does not matter while it is this part of the slowest stage's time for a row, or less.
+LINK_SHARE_MAX: Final = 0.1
+# Assumed of a line whose volunteer says nothing: 10 Mbit/s upwards, as slower home lines have.
+DEFAULT_UPLOAD_BYTES_PER_S: Final = 1_250_000
+
+_MS_PER_S: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SeamLoad:
+    """What one seam carries for a request.
+
+    Attributes:
+        row_bytes: of a raw row; one is handed on for each token.
+        link_bytes_per_s: of the link; None where rows do not leave the machine.
+        stage_ms: what the slowest stage of the route computes for a row, the mean over prompt and answer.
+    """
+
+    row_bytes: int
+    link_bytes_per_s: float | None
+    stage_ms: float
+
+    def link_ms(self, codec: Codec) -> float:
+        """Time of one row on the link."""
+        if self.link_bytes_per_s is None:
+            return 0.0
+        return codec.packed_bytes(self.row_bytes // F32_BYTES) / self.link_bytes_per_s * _MS_PER_S
+
+
+def choose_codec(load: SeamLoad, allowed: Collection[Codec]) -> Codec:
+    """The codec of one seam; `allowed` beside raw are spoken at both ends."""
+    candidates = [codec for codec in BY_FAITHFULNESS if codec is Codec.RAW or codec in allowed]
+    fast_enough = (codec for codec in candidates if load.link_ms(codec) <= LINK_SHARE_MAX * load.stage_ms)
+    return next(fast_enough, candidates[-1])
+
+
+def codecs_up_to(coarsest: Codec) -> frozenset[Codec]:
+    """That codec and all that are more faithful."""
+    return frozenset(BY_FAITHFULNESS[: BY_FAITHFULNESS.index(coarsest) + 1])
+
+
+def seam_codecs(request: RouteRequest, stages: Sequence[Offer]) -> tuple[Codec, ...]:
+    """The codec of every seam, in order: one less than there are stages."""
+    allowed = frozenset({Codec.RAW}) if request.is_exact else codecs_up_to(request.coarsest_codec)
+    stage_ms = _slowest_ms(request, stages)
+    return tuple(
+        choose_codec(
+            SeamLoad(sender.seam_bytes_per_row, _link_bytes_per_s(sender, receiver), stage_ms),
+            allowed & sender.codecs & receiver.codecs,
+        )
+        for sender, receiver in pairwise(stages)
+    )
+
+
+def _slowest_ms(request: RouteRequest, stages: Sequence[Offer]) -> float:
+    prompt, answer = len(request.prompt_tokens), min(request.max_tokens, EXPECTED_TOKENS_MAX)
+    return max((prompt * one.prefill_ms + answer * one.decode_ms) / (prompt + answer) for one in stages)
+
+
+def _link_bytes_per_s(sender: Offer, receiver: Offer) -> float | None:
+    """The sender's way up is the narrow one: volunteers' lines are faster downwards."""
+    hop = hop_between(sender, receiver)
+    if hop is Hop.LOCAL or (hop is Hop.DIRECT and _is_loopback(sender) and _is_loopback(receiver)):
+        return None
+    return sender.upload_bytes_per_s or DEFAULT_UPLOAD_BYTES_PER_S
+
+
+def _is_loopback(offer: Offer) -> bool:
+    """Whether peers dial the node under an address that reaches it from its own machine alone."""
+    host = offer.link_address.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,61 @@
+"""How long a request takes on a chain of shards: the figure that the planner minimises.
+
+Invariant: pure, and a sum over stages and hops, so that shortest-path search is exact. Prefill is counted as if no two
+stages overlapped; pipelining helps long chains, so this leans towards fewer stages.
+
+A decode step takes T = sum c_i + sum L_i + L_return: c_i is what stage i computes, L_i the hop that leads to it,
+L_return the way back from the tail to the head.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from tracker_site.routes.planning.offers import RELAY_HOP_MS, CarrierClass, Hop, Offer, carrier_between
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tracker_site.routes.planning.need import RouteNeed
+
+# What a carrier adds to a hop between two nodes, in ms.
+CARRIER_MS: Final[Mapping[Hop | None, float]] = {Hop.DIRECT: 0.0, Hop.RELAY: RELAY_HOP_MS}
+
+
+@cache
+def carrier_ms_between(sender: CarrierClass, receiver: CarrierClass) -> float | None:
+    """What the hop's carrier adds, in ms; None where two such nodes cannot exchange rows."""
+    return CARRIER_MS.get(carrier_between(sender, receiver))
+
+
+def stage_ms(offer: Offer, need: RouteNeed) -> float:
+    """Compute time of the whole request on one stage."""
+    return need.expected_tokens * offer.decode_ms + need.prompt_tokens * offer.prefill_ms
+
+
+def seam_ms(sender: Offer, receiver: Offer) -> float | None:
+    """One-way time between two nodes, or None where they cannot exchange rows.
+
+    Both legs are counted even on a direct hop: nobody has measured the pair, and no path is known to be shorter.
+    """
+    carrier_ms = carrier_ms_between(sender.carrier_class, receiver.carrier_class)
+    return None if carrier_ms is None else sender.latency_ms + receiver.latency_ms + carrier_ms
+
+
+def route_ms(stages: Sequence[Offer], need: RouteNeed) -> float | None:
+    """Expected time of the request on `stages`, or None where some neighbours cannot exchange rows.
+
+    Shards of one node that follow each other have no hop between them. Every decode step passes each seam and returns
+    from tail to head; where other nodes lie between, that way back is counted as one between two nodes even if head and
+    tail share a node.
+    """
+    seams = [pair for pair in pairwise(stages) if pair[0].node_id != pair[1].node_id]
+    if seams:
+        seams.append((stages[-1], stages[0]))
+    hops = [seam_ms(sender, receiver) for sender, receiver in seams]
+    passable = [one for one in hops if one is not None]
+    if len(passable) < len(hops):
+        return None
+    return sum(stage_ms(offer, need) for offer in stages) + need.expected_tokens * sum(passable)

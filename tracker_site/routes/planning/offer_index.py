@@ -1,0 +1,179 @@
+"""Offers arranged for planning: built when presence changes, searched once per request.
+
+Invariants: pure and immutable once built. A group holds the offers that may serve one route together. A segment is a
+run of adjacent shards on one node; a bucket holds the segments of one layer range and one carrier class, cheapest
+decode first, so that a search may stop as soon as no later segment can win.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from operator import is_
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tracker_site.routes.planning.need import RouteNeed
+    from tracker_site.routes.planning.offers import CarrierClass, Offer
+
+# Shards of one node that are considered for one model; a node that claims more is not worth the search.
+SHARDS_PER_NODE_MAX: Final = 8
+
+
+class Segment:
+    """Adjacent shards of one node, with the figures that the search compares.
+
+    Attributes:
+        decode_ms: one row through all of its shards.
+        prefill_ms: one prompt row through all of its shards.
+        hops_ms: one way into the node and one way out of it, paid once a step where the route has other nodes.
+    """
+
+    __slots__ = ("decode_ms", "hops_ms", "offers", "prefill_ms")
+
+    def __init__(self, offers: tuple[Offer, ...]) -> None:
+        self.offers: Final = offers
+        self.decode_ms: Final = sum(offer.decode_ms for offer in offers)
+        self.prefill_ms: Final = sum(offer.prefill_ms for offer in offers)
+        self.hops_ms: Final = offers[0].latency_ms + offers[-1].latency_ms
+
+    def under(self, need: RouteNeed) -> Segment:
+        """The segment as it stands for this request, with what has been opened on its node since."""
+        opened = need.opened.get(self.offers[0].node_id, 0)
+        if not opened:
+            return self
+        offers = tuple(offer.with_opened(opened) for offer in self.offers)
+        return self if all(map(is_, offers, self.offers)) else Segment(offers)
+
+    def admits(self, need: RouteNeed) -> bool:
+        """Whether every shard has room for the request and its node can be reached."""
+        return all(is_admissible(offer, need) for offer in self.offers)
+
+
+def is_admissible(offer: Offer, need: RouteNeed) -> bool:
+    """Whether the offer has room for the request, its node can be reached, and it cuts the model legally."""
+    return (
+        offer.with_opened(need.opened.get(offer.node_id, 0)).sessions_free > 0
+        and offer.kv_cells_free >= need.kv_cells
+        and offer.has_data_link
+        and offer.node_id not in need.excluded_node_ids
+        and need.allows_range(offer.layer_begin, offer.layer_end)
+    )
+
+
+class Candidate(NamedTuple):
+    """The best admissible segment of a bucket for one need."""
+
+    cost_ms: float
+    segment: Segment
+
+
+class Bucket:
+    """Segments of one layer range and carrier class."""
+
+    __slots__ = ("_by_decode", "_prefill_floor_ms", "_with_hops")
+
+    def __init__(self, segments: Iterable[Segment], *, with_hops: bool) -> None:
+        self._with_hops = with_hops
+        keyed = sorted(((self._step_ms(one), one) for one in segments), key=lambda pair: pair[0])
+        self._by_decode: Final = keyed
+        self._prefill_floor_ms: Final = min(segment.prefill_ms for _, segment in keyed)
+
+    def _step_ms(self, segment: Segment) -> float:
+        return segment.decode_ms + (segment.hops_ms if self._with_hops else 0.0)
+
+    def cheapest(self, need: RouteNeed) -> Candidate | None:
+        """The admissible segment with the smallest cost, or None. What has been opened since only adds to a cost."""
+        best: Candidate | None = None
+        floor_ms = need.prompt_tokens * self._prefill_floor_ms
+        for step_ms, segment in self._by_decode:
+            decode_ms = need.expected_tokens * step_ms
+            if best is not None and decode_ms + floor_ms >= best.cost_ms:
+                break
+            now = segment.under(need)
+            if now is not segment:
+                decode_ms = need.expected_tokens * self._step_ms(now)
+            cost_ms = decode_ms + need.prompt_tokens * now.prefill_ms
+            if (best is None or cost_ms < best.cost_ms) and now.admits(need):
+                best = Candidate(cost_ms, now)
+        return best
+
+
+@dataclass(slots=True)
+class ContractGroup:
+    """Offers that may serve one route together.
+
+    Attributes:
+        whole: segments that are a route by themselves.
+        chains: by first layer, then by (one past the last layer, carrier class).
+    """
+
+    n_layers: int
+    whole: list[Bucket] = field(default_factory=list)
+    chains: dict[int, dict[tuple[int, CarrierClass], Bucket]] = field(default_factory=dict)
+
+
+def _runs(shards: list[Offer]) -> Iterator[tuple[Offer, ...]]:
+    """Every run of adjacent shards among those of one node, single ones included."""
+    by_begin: dict[int, list[Offer]] = defaultdict(list)
+    for offer in shards[:SHARDS_PER_NODE_MAX]:
+        by_begin[offer.layer_begin].append(offer)
+    open_runs: list[tuple[Offer, ...]] = [(offer,) for offers in by_begin.values() for offer in offers]
+    while open_runs:
+        run = open_runs.pop()
+        yield run
+        open_runs.extend((*run, follower) for follower in by_begin[run[-1].layer_end])
+
+
+def _build_group(n_layers: int, offers: list[Offer]) -> ContractGroup:
+    by_node: dict[str, list[Offer]] = defaultdict(list)
+    for offer in offers:
+        by_node[offer.node_id].append(offer)
+    buckets: dict[tuple[int, int, CarrierClass], list[Segment]] = defaultdict(list)
+    for shards in by_node.values():
+        carrier_class = shards[0].carrier_class
+        for run in _runs(shards):
+            buckets[run[0].layer_begin, run[-1].layer_end, carrier_class].append(Segment(run))
+    group = ContractGroup(n_layers)
+    for (layer_begin, layer_end, carrier_class), segments in buckets.items():
+        if (layer_begin, layer_end) == (0, n_layers):
+            group.whole.append(Bucket(segments, with_hops=False))
+        else:
+            group.chains.setdefault(layer_begin, {})[layer_end, carrier_class] = Bucket(segments, with_hops=True)
+    return group
+
+
+class GroupKey(NamedTuple):
+    """What the offers of one group have in common; empty what they need not."""
+
+    n_layers: int
+    contract_digest: bytes
+    exact_class: bytes
+    recipe: str
+
+
+class OfferIndex:
+    """Offers of one model, grouped by what must agree on a route.
+
+    Attributes:
+        offers: all of them, usable or not; only an explanation of failure reads them.
+        is_exact: whether groups are also split by exact class.
+        mixes_recipes: whether a group may hold several recipes; never where `is_exact`.
+    """
+
+    def __init__(self, offers: Iterable[Offer], *, is_exact: bool, mixes_recipes: bool = False) -> None:
+        self.offers: Final = tuple(offers)
+        self.is_exact: Final = is_exact
+        self.mixes_recipes: Final = mixes_recipes and not is_exact
+        members: dict[GroupKey, list[Offer]] = defaultdict(list)
+        for offer in self.offers:
+            if 0 <= offer.layer_begin < offer.layer_end <= offer.n_layers:
+                members[self.group_key(offer)].append(offer)
+        self.groups: Final = [_build_group(key.n_layers, group) for key, group in members.items()]
+
+    def group_key(self, offer: Offer) -> GroupKey:
+        """What must be equal on all stages of one route."""
+        exact_class = offer.exact_class if self.is_exact else b""
+        return GroupKey(offer.n_layers, offer.contract_digest, exact_class, "" if self.mixes_recipes else offer.recipe)

@@ -1,0 +1,75 @@
+"""Whether the stages of a route, as their nodes opened them, fit each other.
+
+Invariants: pure; what a node says it opened is checked against what was planned before anything is sent to it.
+Source: docs/wire.md, What must match.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meshnet.errors import RouteError
+from meshnet.failure_codes import TITLES, FailureCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meshnet.v1 import session_pb2
+    from tracker_site.routes.session.terms import RouteTerms
+
+
+class ContractError(RouteError):
+    """A stage does not fit.
+
+    Attributes:
+        stage: the one that differs from its plan or from the stage before it.
+    """
+
+    def __init__(self, stage: int, message: str) -> None:
+        super().__init__(FailureCode.CONTRACT_MISMATCH, TITLES[FailureCode.CONTRACT_MISMATCH], message)
+        self.stage = stage
+
+
+def check_stage(terms: RouteTerms, stage: int, contract: session_pb2.BoundaryContract) -> None:
+    """Compare one opened stage with its plan.
+
+    Raises:
+        ContractError: it differs.
+    """
+    offer = terms.plan.stages[stage]
+    layers = (contract.layers.layer_begin, contract.layers.layer_end)
+    _require(layers == (offer.layer_begin, offer.layer_end), stage, "opened other layers than were planned")
+    _require(contract.n_layers == offer.n_layers, stage, "has a model of another depth")
+    _require(contract.contract_digest == offer.contract_digest, stage, "has another contract digest")
+    _require(contract.recipe == offer.recipe, stage, "has another recipe")
+    is_head, is_tail = stage == 0, stage == terms.tail
+    _require(is_head == (not contract.inputs), stage, "takes other inputs than its place on the route has")
+    _require(is_tail == (not contract.outputs), stage, "gives other outputs than its place on the route has")
+    if is_tail:
+        fits = contract.vocab_size == terms.request.vocabulary_size
+        _require(fits, stage, "has another vocabulary")
+
+
+def check_seams(terms: RouteTerms, contracts: Sequence[session_pb2.BoundaryContract]) -> None:
+    """Compare all opened stages with their neighbours.
+
+    Raises:
+        ContractError: two neighbours do not fit.
+    """
+    first = contracts[0]
+    for stage in range(1, len(contracts)):
+        before, contract = contracts[stage - 1], contracts[stage]
+        fits = list(before.outputs) == list(contract.inputs)
+        _require(fits, stage, f"takes other tensors than stage {stage - 1} gives")
+        has_ids = before.gives_token_ids or not contract.needs_token_ids
+        _require(has_ids, stage, f"needs token ids, which stage {stage - 1} does not give")
+        _require(contract.context_length == first.context_length, stage, "has another context length")
+        if not terms.request.mixes_recipes:
+            _require(contract.recipe == first.recipe, stage, "has another recipe")
+        if terms.request.is_exact:
+            _require(contract.exact_class == first.exact_class, stage, "has another exact class")
+
+
+def _require(condition: bool, stage: int, message: str) -> None:
+    if not condition:
+        raise ContractError(stage, f"Stage {stage} {message}.")

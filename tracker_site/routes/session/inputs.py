@@ -1,0 +1,82 @@
+"""What an input means: its column in the transition table, and the failure that it tells of.
+
+Invariant: pure; a code or text that came from a node is kept as it is, except that a stage which is gone has one code
+whoever tells of it first; a failure's stage is one of the route's or none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from meshnet.failure_codes import STAGE_LOSSES, FailureCode, title_of
+from meshnet.frame import Ack, PrefillProgress, SessionGone, StageFailure, TokenEvent
+from tracker_site.routes.planning.request import RouteFailedError
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.transitions import InputKind
+
+if TYPE_CHECKING:
+    from tracker_site.routes.session.machine_io import RouteInput
+
+_KINDS: Final[dict[type, InputKind]] = {
+    io.Planned: InputKind.PLANNED,
+    io.PlanFailed: InputKind.PLAN_FAILED,
+    io.RelayBound: InputKind.RELAY_BOUND,
+    io.RelayFailed: InputKind.RELAY_FAILED,
+    io.StageOpened: InputKind.STAGE_OPENED,
+    io.StageRefused: InputKind.STAGE_REFUSED,
+    io.StageGone: InputKind.STAGE_GONE,
+    io.NodeQuiet: InputKind.NODE_QUIET,
+    io.Overdue: InputKind.TIMEOUT,
+    io.Cancelled: InputKind.CANCEL,
+}
+_KINDS_BY_BODY: Final[dict[type, InputKind]] = {
+    Ack: InputKind.ACK,
+    PrefillProgress: InputKind.PROGRESS,
+    TokenEvent: InputKind.TOKEN,
+    SessionGone: InputKind.SESSION_GONE,
+    StageFailure: InputKind.FAILURE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RouteFailure:
+    """Why a route cannot go on; `stage` is the one at fault, or None if none is."""
+
+    code: str
+    message: str
+    stage: int | None = None
+
+    def to_error(self) -> RouteFailedError:
+        """As the reader gets it."""
+        return RouteFailedError(self.code, title_of(self.code, "Route failed"), self.message, self.stage)
+
+
+def kind_of(given: RouteInput) -> InputKind:
+    """The column of the transition table."""
+    if isinstance(given, io.Received):
+        return _KINDS_BY_BODY.get(type(given.message.body), InputKind.OTHER_MESSAGE)
+    return _KINDS[type(given)]
+
+
+def failure_of(given: RouteInput, n_stages: int) -> RouteFailure:
+    """The failure that an input tells of, on a route of `n_stages`.
+
+    Raises:
+        ValueError: it tells of none.
+    """
+    match given:
+        case io.RelayFailed(code=code, message=message, stage=stage):
+            return RouteFailure(code, message, stage if stage is not None and stage < n_stages else None)
+        case io.Overdue(code=code, message=message, stage=stage):
+            return RouteFailure(code, message, stage)
+        case io.StageRefused() | io.StageGone():
+            code = FailureCode.STAGE_LOST if given.code in STAGE_LOSSES else given.code
+            return RouteFailure(code, given.message, given.stage)
+        case io.Received(sender, message):
+            body = message.body
+            if isinstance(body, StageFailure):
+                return RouteFailure(body.code, body.message, body.stage if body.stage < n_stages else sender)
+            if isinstance(body, SessionGone):
+                return RouteFailure(FailureCode.STAGE_LOST, f"Stage {sender} no longer has this session.", sender)
+    raise ValueError(f"{type(given).__name__} tells of no failure")

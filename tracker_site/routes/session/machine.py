@@ -1,0 +1,335 @@
+"""A Route Session's whole life on the Gateway's side, without I/O.
+
+Invariants: the table in `transitions.py` alone decides which step an input causes, and a step is one method. A terminal
+state is entered once and does nothing more; every attempt that was opened is closed by one `CloseAttempt`. Each attempt
+has an epoch of its own, and late news of an older one changes nothing. Nothing is believed of a stage that is not
+checked: its contract, its edge, its tokens. Every state but the terminal ones has a deadline. Pure: time is given.
+Source: docs/wire.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from meshnet.failure_codes import FailureCode, NodeCode
+from meshnet.frame import Close, Keepalive, MessageError
+from meshnet.ids import SessionKey
+from meshnet.openai.telemetry import StageState
+from tracker_site.routes.session import machine_io as io
+from tracker_site.routes.session.attempt import Attempt
+from tracker_site.routes.session.contract_check import ContractError
+from tracker_site.routes.session.inputs import RouteFailure, failure_of, kind_of
+from tracker_site.routes.session.terms import route_terms
+from tracker_site.routes.session.transitions import TERMINAL, TRANSITIONS, RouteState, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from meshnet.errors import RouteError
+    from meshnet.frame import Ack, PrefillProgress, TokenEvent
+    from meshnet.generation.progress import RouteEvent
+    from tracker_site.routes.planning.request import RouteRequest
+    from tracker_site.routes.session.deadlines import RouteDeadlines
+    from tracker_site.routes.session.machine_io import RouteAction, RouteInput
+    from tracker_site.routes.session.terms import RouteTerms
+
+# Plans that may fail while they are opened before the request does.
+MAX_ATTEMPTS: Final = 4
+
+
+class RouteMachine:
+    """One route. Not thread-safe; owned by one driver. Times: monotonic seconds."""
+
+    def __init__(self, session: bytes, request: RouteRequest, deadlines: RouteDeadlines, now_s: float) -> None:
+        self.state = RouteState.PLANNING
+        self.failure: RouteError | None = None
+        self._session = session
+        self._request = request
+        self._deadlines = deadlines
+        self._attempt: Attempt | None = None
+        self._epoch = 0
+        self._excluded: frozenset[str] = frozenset()
+        self._has_new_offers = False
+        self._last_failure: RouteFailure | None = None
+        self._events: list[RouteEvent] = []
+        self._actions: list[RouteAction] = [io.PlanRoute(self._excluded)]
+        self._due_s = now_s + deadlines.open_s
+        self._keepalive_due_s = now_s + deadlines.keepalive_s
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a terminal state is reached."""
+        return self.state in TERMINAL
+
+    @property
+    def terms(self) -> RouteTerms | None:
+        """Of the present attempt, or of the last one."""
+        return None if self._attempt is None else self._attempt.terms
+
+    def events(self) -> list[RouteEvent]:
+        """What the reader is to be told, since the last call."""
+        if self._attempt is not None:
+            self._events.extend(self._attempt.health.changes())
+        events, self._events = self._events, []
+        return events
+
+    def actions(self) -> list[RouteAction]:
+        """What is to be done, in order, since the last call."""
+        actions, self._actions = self._actions, []
+        return actions
+
+    def next_deadline_s(self) -> float | None:
+        """When `tick` has something to do; None once over."""
+        if self.is_over:
+            return None
+        waits = [self._due_s]
+        if self._attempt is not None and self._is_running:
+            waits.append(self._keepalive_due_s)
+            tokens = self._attempt.tokens
+            others = (self._attempt.health.next_deadline_s(), None if tokens is None else tokens.next_deadline_s())
+            waits.extend(wait for wait in others if wait is not None)
+        return min(waits)
+
+    def handle(self, given: RouteInput, now_s: float) -> None:
+        """Take one input; nothing is raised, whatever it says."""
+        if self._is_stale(given):
+            return
+        step = TRANSITIONS[self.state, kind_of(given)]
+        if step is Step.IGNORE:
+            return
+        try:
+            if isinstance(given, io.Received):
+                self._present.check_address(given.sender, given.message)
+            self._STEPS[step](self, given, now_s)
+        except MessageError as error:
+            sender = given.sender if isinstance(given, io.Received) else None
+            self._fail(RouteFailure(error.code, error.message, sender))
+
+    def acknowledge(self, index: int, now_s: float) -> None:
+        """The reader has taken every token up to `index`; ignored once over.
+
+        Raises:
+            ValueError: no such token has come.
+        """
+        if self.is_over or self._attempt is None or self._attempt.tokens is None:
+            return
+        self._attempt.tokens.take(index, now_s)
+        self._send_ack(self._attempt, now_s)
+
+    def tick(self, now_s: float) -> None:
+        """Time has passed."""
+        if self.is_over:
+            return
+        attempt = self._attempt
+        if now_s >= self._due_s:
+            self.handle(self._overdue(), now_s)
+        elif attempt is not None and self._is_running:
+            attempt.health.tick(now_s)
+            self._send_ack(attempt, now_s)
+            if now_s >= self._keepalive_due_s:
+                self._keepalive_due_s = now_s + self._deadlines.keepalive_s
+                for stage in range(attempt.terms.n_stages):
+                    self._actions.append(io.SendMessage(stage, attempt.message(stage, Keepalive())))
+
+    # --- inside ---
+
+    @property
+    def _is_running(self) -> bool:
+        return self.state in {RouteState.PREFILL, RouteState.DECODE}
+
+    def _is_stale(self, given: RouteInput) -> bool:
+        match given:
+            case io.Planned() | io.PlanFailed() | io.Overdue() | io.Cancelled():
+                return False
+            case io.Received(message=message):
+                return message.session == self._session and message.epoch != self._epoch
+            case _:
+                return given.epoch != self._epoch
+
+    @property
+    def _present(self) -> Attempt:
+        """The attempt that is being opened or runs.
+
+        Raises:
+            RuntimeError: the route is being planned for the first time.
+        """
+        if self._attempt is None:
+            raise RuntimeError("no attempt was opened yet")
+        return self._attempt
+
+    # --- steps of the table ---
+
+    def _open(self, planned: io.Planned, now_s: float) -> None:
+        self._epoch += 1
+        terms = route_terms(SessionKey(self._session, self._epoch), self._request, planned.plan, self._deadlines)
+        self._attempt = Attempt(terms, now_s)
+        self.state = RouteState.OPENING
+        self._due_s = now_s + self._deadlines.open_s
+        self._actions.append(io.OpenAttempt(terms))
+
+    def _note_bound(self, _: io.RelayBound, now_s: float) -> None:
+        self._present.is_bound = True
+        self._start_if_ready(self._present, now_s)
+
+    def _note_opened(self, opened: io.StageOpened, now_s: float) -> None:
+        try:
+            self._present.note_opened(opened.stage, opened.contract)
+        except ContractError as error:
+            self._plan_again(RouteFailure(error.code, error.message, error.stage), now_s)
+            return
+        self._start_if_ready(self._present, now_s)
+
+    def _retry(self, given: RouteInput, now_s: float) -> None:
+        is_stale = isinstance(given, io.StageRefused) and given.code == NodeCode.WORKER_CHANGED
+        self._plan_again(self._failure_of(given), now_s, is_stale=is_stale)
+
+    def _take_ack(self, received: io.Received[Ack], now_s: float) -> None:
+        if self._present.acknowledge(received.message, received.body, now_s):
+            self._feed(self._present, now_s)
+
+    def _advance(self, received: io.Received[PrefillProgress], now_s: float) -> None:
+        advanced = self._present.advance(received.sender, received.body, now_s)
+        if advanced is not None:
+            self._expect_more(self._present, now_s)
+            self._events.append(advanced)
+
+    def _take_token(self, received: io.Received[TokenEvent], now_s: float) -> None:
+        token = self._present.receive_token(received.sender, received.body, now_s)
+        if token is None:
+            return
+        self.state = RouteState.DECODE
+        self._expect_more(self._present, now_s)
+        self._events.append(token)
+        if token.finish is not None:
+            self._end(RouteState.FINISHED, "finished")
+
+    def _note_late(self, quiet: io.NodeQuiet, _: float) -> None:
+        self._present.health.note_absent(quiet.stage)
+
+    def _break_off(self, given: RouteInput, now_s: float) -> None:
+        self._fail(self._believed(self._failure_of(given), now_s))
+
+    def _give_up(self, failed: io.PlanFailed, _: float) -> None:
+        """The failure that made planning necessary again says more than no plan does, unless it was only old news."""
+        failure = self._last_failure
+        is_news = failure is not None and failure.code != NodeCode.WORKER_CHANGED
+        self.failure = failure.to_error() if failure is not None and is_news else failed.error
+        self._end(RouteState.FAILED, self.failure.code)
+
+    def _cancel(self, cancelled: io.Cancelled, _: float) -> None:
+        self._end(RouteState.CANCELLED, cancelled.reason)
+
+    # Each takes an input of the kinds that the table pairs with its step, and the time.
+    _STEPS: ClassVar[Mapping[Step, Callable[..., None]]] = {
+        Step.OPEN: _open,
+        Step.NOTE_BOUND: _note_bound,
+        Step.NOTE_OPENED: _note_opened,
+        Step.RETRY: _retry,
+        Step.FEED: _take_ack,
+        Step.ADVANCE: _advance,
+        Step.TAKE_TOKEN: _take_token,
+        Step.NOTE_LATE: _note_late,
+        Step.FAIL: _break_off,
+        Step.GIVE_UP: _give_up,
+        Step.CANCEL: _cancel,
+    }
+
+    # --- inside ---
+
+    def _failure_of(self, given: RouteInput) -> RouteFailure:
+        return failure_of(given, 0 if self._attempt is None else self._attempt.terms.n_stages)
+
+    def _believed(self, failure: RouteFailure, now_s: float) -> RouteFailure:
+        """The failure as a stage tells it, except that a stage cannot know why it does not hear the site.
+
+        If the reader has long taken everything, its acknowledgements were lost on the way over the relay.
+        """
+        tokens = None if self._attempt is None else self._attempt.tokens
+        waits_since_s = None if tokens is None else tokens.reader_waits_since_s()
+        is_long = waits_since_s is not None and now_s - waits_since_s >= self._deadlines.grace_s / 2
+        if failure.code != FailureCode.GATEWAY_LOST or not is_long:
+            return failure
+        message = "The relay does not carry what the site and the route say to each other."
+        return RouteFailure("relay_unavailable", message)
+
+    def _start_if_ready(self, attempt: Attempt, now_s: float) -> None:
+        if attempt.is_ready:
+            self.state = RouteState.PREFILL
+            self._keepalive_due_s = now_s + self._deadlines.keepalive_s
+            attempt.health.hear(range(attempt.terms.n_stages), now_s)
+            self._feed(attempt, now_s)
+
+    def _feed(self, attempt: Attempt, now_s: float) -> None:
+        self._expect_more(attempt, now_s)
+        self._actions.extend(io.SendFrame(frame) for frame in attempt.chunks())
+
+    def _expect_more(self, attempt: Attempt, now_s: float) -> None:
+        """Something came; the next must come within what every stage may take for one frame, one after the other.
+
+        A tail that waits for its reader has the grace as well: it is the one to end the session then.
+        """
+        self._due_s = now_s + attempt.terms.step_s * attempt.terms.n_stages + self._deadlines.margin_s
+        if attempt.tokens is not None and attempt.tokens.is_tail_waiting:
+            self._due_s += self._deadlines.grace_s
+
+    def _send_ack(self, attempt: Attempt, now_s: float) -> None:
+        ack = None if attempt.tokens is None else attempt.tokens.take_ack(now_s)
+        if ack is not None:
+            self._expect_more(attempt, now_s)
+            tail = attempt.terms.tail
+            self._actions.append(io.SendMessage(tail, attempt.message(tail, ack)))
+
+    def _overdue(self) -> io.Overdue:
+        """The deadline that has passed, by the state, and the stage that it is laid to."""
+        attempt = self._attempt
+        match self.state, attempt:
+            case RouteState.OPENING, Attempt():
+                stage = attempt.first_unopened()
+                what = "The relay" if stage is None else f"Stage {stage}"
+                return io.Overdue(FailureCode.STAGE_LOST, f"{what} did not answer while the route was opened.", stage)
+            case RouteState.PREFILL | RouteState.DECODE, Attempt():
+                owing = 0 if self.state is RouteState.PREFILL else attempt.terms.tail
+                stage = attempt.health.most_silent(owing)
+                message = f"No stage has done anything in time; stage {stage} has been silent for the longest."
+                return io.Overdue(FailureCode.STEP_TIMEOUT, message, stage)
+            case _:
+                return io.Overdue("planning_timeout", "No route was planned in time.")
+
+    def _plan_again(self, failure: RouteFailure, now_s: float, *, is_stale: bool = False) -> None:
+        """Plan again without the node at fault, while attempts are left.
+
+        If its offer was only out of date (`is_stale`), with the node, by offers that are read now: once, since that
+        brings every stage's offer up to date.
+        """
+        attempt = self._attempt
+        if attempt is None or failure.stage is None or self._epoch >= MAX_ATTEMPTS:
+            self._fail(failure)
+            return
+        self._close(attempt, failure.code)
+        self._last_failure = failure
+        by_new_offers = is_stale and not self._has_new_offers
+        if by_new_offers:
+            self._has_new_offers = True
+        else:
+            self._excluded |= {attempt.terms.plan.stages[failure.stage].node_id}
+        self.state = RouteState.PLANNING
+        self._due_s = now_s + self._deadlines.open_s
+        self._actions.append(io.PlanRoute(self._excluded, by_new_offers=by_new_offers))
+
+    def _fail(self, failure: RouteFailure) -> None:
+        if self._attempt is not None and failure.stage is not None:
+            self._attempt.health.note(failure.stage, StageState.LOST)
+        self.failure = failure.to_error()
+        self._end(RouteState.FAILED, failure.code)
+
+    def _end(self, state: RouteState, reason: str) -> None:
+        if self._attempt is not None and self.state is not RouteState.PLANNING:
+            self._close(self._attempt, reason)
+        self.state = state
+
+    def _close(self, attempt: Attempt, reason: str) -> None:
+        attempt.close()
+        if attempt.is_bound:
+            for stage in range(attempt.terms.n_stages):
+                self._actions.append(io.SendMessage(stage, attempt.message(stage, Close(reason))))
+        self._actions.append(io.CloseAttempt(attempt.terms, reason))

@@ -1,0 +1,101 @@
+"""A route's states, the inputs it may get, and what it does about each, as data.
+
+Invariants: every state x input kind has a cell; the three terminal states ignore everything.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final
+
+
+class RouteState(Enum):
+    """Where a route stands."""
+
+    PLANNING = auto()
+    OPENING = auto()
+    PREFILL = auto()
+    DECODE = auto()
+    FINISHED = auto()
+    FAILED = auto()
+    CANCELLED = auto()
+
+
+TERMINAL: Final = frozenset({RouteState.FINISHED, RouteState.FAILED, RouteState.CANCELLED})
+
+
+class InputKind(Enum):
+    """A column of the table; `inputs.kind_of` tells an input's."""
+
+    PLANNED = auto()
+    PLAN_FAILED = auto()
+    RELAY_BOUND = auto()
+    RELAY_FAILED = auto()
+    STAGE_OPENED = auto()
+    STAGE_REFUSED = auto()
+    STAGE_GONE = auto()
+    NODE_QUIET = auto()
+    ACK = auto()
+    PROGRESS = auto()
+    TOKEN = auto()
+    SESSION_GONE = auto()
+    FAILURE = auto()
+    OTHER_MESSAGE = auto()
+    TIMEOUT = auto()
+    CANCEL = auto()
+
+
+class Step(Enum):
+    """What the machine does about an input; each step but IGNORE is one method of it."""
+
+    IGNORE = auto()
+    OPEN = auto()  # every stage of the plan, and the Gateway's place on the relay
+    NOTE_BOUND = auto()
+    NOTE_OPENED = auto()
+    RETRY = auto()  # plan again without the node at fault, or fail
+    FEED = auto()  # the head has room for more of the prompt
+    ADVANCE = auto()  # tell the reader how far the prompt is
+    TAKE_TOKEN = auto()
+    NOTE_LATE = auto()
+    FAIL = auto()
+    GIVE_UP = auto()  # no plan was found
+    CANCEL = auto()
+
+
+_S, _I, _D = RouteState, InputKind, Step
+_RUNNING: Final[dict[InputKind, Step]] = {
+    _I.RELAY_FAILED: _D.FAIL,
+    _I.STAGE_GONE: _D.FAIL,
+    _I.NODE_QUIET: _D.NOTE_LATE,
+    _I.ACK: _D.FEED,
+    _I.PROGRESS: _D.ADVANCE,
+    _I.TOKEN: _D.TAKE_TOKEN,
+    _I.SESSION_GONE: _D.FAIL,
+    _I.FAILURE: _D.FAIL,
+    _I.TIMEOUT: _D.FAIL,
+    _I.CANCEL: _D.CANCEL,
+}
+_CELLS: Final[dict[RouteState, dict[InputKind, Step]]] = {
+    _S.PLANNING: {
+        _I.PLANNED: _D.OPEN,
+        _I.PLAN_FAILED: _D.GIVE_UP,
+        _I.TIMEOUT: _D.FAIL,
+        _I.CANCEL: _D.CANCEL,
+    },
+    _S.OPENING: {
+        _I.RELAY_BOUND: _D.NOTE_BOUND,
+        _I.RELAY_FAILED: _D.FAIL,
+        _I.STAGE_OPENED: _D.NOTE_OPENED,
+        _I.STAGE_REFUSED: _D.RETRY,
+        _I.STAGE_GONE: _D.RETRY,
+        _I.FAILURE: _D.RETRY,
+        _I.TIMEOUT: _D.RETRY,
+        _I.CANCEL: _D.CANCEL,
+    },
+    _S.PREFILL: _RUNNING,
+    _S.DECODE: _RUNNING,
+}
+# A cell that is not named above ignores its input: late news of an older attempt, or a member that speaks too early.
+TRANSITIONS: Final[dict[tuple[RouteState, InputKind], Step]] = {
+    (state, kind): _CELLS.get(state, {}).get(kind, _D.IGNORE) for state in _S for kind in _I
+}
