@@ -164,7 +164,7 @@ def test_questions_that_have_no_answer(code: str, arguments: list[str], tmp_path
     with pytest.raises(MeshnetError, match=code) as refused:
         main([str(path), *arguments])
     if code == "illegal_cut":
-        assert "layers 2 and 3 are not cut apart" in refused.value.message
+        assert "the model may not be cut between layers 2 and 3" in refused.value.message
         assert refused.value.message.endswith("the legal cuts beside it are 2 and 6")
 
 
