@@ -1,7 +1,7 @@
-"""What a receiving end does with each kind of arrival in each of its states, as data.
+"""The receiving end's reaction to each kind of arrival in each of its states, as data.
 
-Invariant: every state x arrival has a cell; a closed end delivers nothing and fails nothing.
-Source: docs/wire.md, Frames.
+Invariant: every pair of state and arrival has a cell. A closed end delivers nothing and fails nothing. Source:
+docs/wire.md, Frames.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from meshnet.failure_codes import FailureCode
 
 
 class ReceivingState(Enum):
-    """Where a receiving end stands."""
+    """The state of a receiving end."""
 
     EXPECTING = auto()
     ASSEMBLING = auto()
@@ -22,7 +22,7 @@ class ReceivingState(Enum):
 
 
 class Arrival(Enum):
-    """What a frame is to a receiving end, in the order of the checks."""
+    """The relation of a frame to a receiving end, in the order of the checks."""
 
     STRANGER = auto()
     OLD_EPOCH = auto()
@@ -36,19 +36,19 @@ class Arrival(Enum):
 
 
 class Action(Enum):
-    """What is done with it."""
+    """The reaction to an arrival."""
 
     DELIVER = auto()
     KEEP = auto()
     REPEAT = auto()
     STRAY = auto()
-    REFUSE = auto()  # the sender only; this session goes on
-    FAIL = auto()  # this session
+    REFUSE = auto()  # refuse the sender; this session goes on
+    FAIL = auto()  # fail this session
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One cell: the action, and the code of a stray or a failure."""
+    """One cell of the table: the action, and the code for a stray or a failure."""
 
     action: Action
     code: FailureCode = FailureCode.MALFORMED
@@ -69,7 +69,7 @@ TRANSITIONS: Final[dict[tuple[ReceivingState, Arrival], Transition]] = {
     **{(_S.EXPECTING, arrival): cell for arrival, cell in _LIVE.items()},
     (_S.EXPECTING, _A.WHOLE): Transition(Action.DELIVER),
     **{(_S.ASSEMBLING, arrival): cell for arrival, cell in _LIVE.items()},
-    # The frame in assembly has this seq already: one of the two is false.
+    # A whole frame has the `seq` of the frame that is being assembled, so one of the two is false.
     (_S.ASSEMBLING, _A.WHOLE): Transition(Action.FAIL, _C.MALFORMED),
     **{(_S.CLOSED, arrival): Transition(Action.STRAY, _C.UNKNOWN_SESSION) for arrival in Arrival},
     (_S.CLOSED, _A.OLD_EPOCH): Transition(Action.STRAY, _C.OLD_EPOCH),
