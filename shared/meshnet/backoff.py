@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays that grow by `factor` from `first_s` to `longest_s`; each is drawn from the upper half of its range."""
+    """Delays that grow by `factor` from `first_s` to `longest_s`; each wait is random, half the delay or more."""
 
     first_s: float = 0.25
     longest_s: float = 30.0

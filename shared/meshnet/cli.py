@@ -25,7 +25,7 @@ SUMMARIES = {
     "doctor": "check if a node would run on this machine",
     "inspect": "report a GGUF model's memory and legal cuts",
     "node": "serve layers of a model from this machine",
-    "probe": "make the golden probe that nodes prove their layers of a model by",
+    "probe": "make the golden probe by which nodes prove their layers of a model",
     "site": "run and administer a site",
 }
 

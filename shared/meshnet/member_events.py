@@ -18,8 +18,8 @@ class MemberState(Enum):
     """The state of a member's connection."""
 
     AWAITING_CHALLENGE = auto()
-    AWAITING_WELCOME = auto()
-    READY = auto()
+    AWAITING_WELCOME = auto()  # the proof was sent
+    READY = auto()  # bindings and packets may be sent
     CLOSED = auto()
 
 
@@ -36,15 +36,15 @@ class Input(Enum):
 
 
 class Action(Enum):
-    """The action for an input."""
+    """The reaction of `RelayMember` to an input."""
 
-    PROVE = auto()
-    OPEN = auto()
-    CONFIRM = auto()
-    REFUSE = auto()
-    DISMISS = auto()
-    LOSE = auto()
-    DELIVER = auto()
+    PROVE = auto()  # answer the challenge
+    OPEN = auto()  # the connection is ready
+    CONFIRM = auto()  # a binding stands
+    REFUSE = auto()  # a binding, a packet or a session was refused
+    DISMISS = auto()  # the relay gives up this connection
+    LOSE = auto()  # another member is lost
+    DELIVER = auto()  # packets came
     REJECT = auto()  # the message is out of turn, so the connection closes
     IGNORE = auto()
 
@@ -110,7 +110,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class BindRefused:
-    """The relay refused a binding."""
+    """The relay refused a binding, so it does not exist any more."""
 
     binding: Binding
     code: str

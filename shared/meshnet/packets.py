@@ -31,8 +31,8 @@ class PacketKind(IntEnum):
     """The kind of a payload. The relay checks it against the ticket without parsing the payload."""
 
     FRAME = 1
-    CONTROL = 2
-    TOKEN = 3
+    CONTROL = 2  # an edge message that is not a token event
+    TOKEN = 3  # a token event, from the tail to the Gateway
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class SamplingTerms:
 
 
 def philox4x32(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Return four 32-bit words for a 128-bit counter and a 64-bit key, both given as 32-bit words."""
+    """Return four random 32-bit numbers for a 128-bit counter and a 64-bit key, both given in 32-bit parts."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_PHILOX_ROUNDS):
@@ -73,7 +73,7 @@ def sample(logits: Sequence[float], terms: SamplingTerms, counts: Mapping[int, i
         position: position of the token that is drawn.
 
     Raises:
-        ValueError: a logit is not finite, or it is not after bias, penalties or temperature.
+        ValueError: a logit is not finite, before or after bias, penalties and temperature are applied.
     """
     penalised = _penalise(logits, terms, counts)
     if terms.temperature == 0:

@@ -8,7 +8,7 @@ KIB: Final = 1024
 
 
 def size(size_bytes: int) -> str:
-    """Return a size with the largest unit that leaves a number of at least 1."""
+    """Return a size such as "1.50 GiB", in the largest unit in which it is at least 1."""
     value, unit = float(size_bytes), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if value < KIB:

@@ -152,7 +152,10 @@ class TokenReceiver:
         return event
 
     def ack(self) -> Ack | None:
-        """Return the ack for all events; None before the first of this epoch. Its reader must have taken them."""
+        """Return the ack for every event received in this epoch, or None if there is none.
+
+        Ask for it only after the reader has taken all of them.
+        """
         return None if self._next_index == self._terms.committed else Ack(self._next_index - 1)
 
     def _check(self, event: TokenEvent) -> None:

@@ -27,8 +27,8 @@ MAX_TOP_LOGPROBS: Final = 20
 class FinishReason(IntEnum):
     """The reason why the tail ended the generation."""
 
-    STOP = 1
-    LENGTH = 2
+    STOP = 1  # the token ends the generation
+    LENGTH = 2  # the limit of tokens or the context's end was reached
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ Q8_0_BLOCK_BYTES: Final = 34
 class Phase(IntEnum):
     """The kind of step that a frame's rows belong to."""
 
-    PREFILL = 1
-    DECODE = 2
-    VERIFY = 3
+    PREFILL = 1  # rows of the prompt
+    DECODE = 2  # one committed token
+    VERIFY = 3  # one committed token and several drafts
 
 
 class DType(IntEnum):

@@ -17,7 +17,7 @@ STEADY_INTERVAL_S: Final = 0.5
 
 
 class TelemetryPulse:
-    """The times at which one reader gets snapshots."""
+    """Decides for one reader when its next snapshot is due."""
 
     def __init__(self) -> None:
         self._shown_phase: Phase | None = None

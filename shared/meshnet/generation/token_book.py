@@ -83,7 +83,7 @@ class TokenBook:
         return self._receiver.next_index > self._acknowledged + TOKEN_ACK_WINDOW
 
     def reader_waits_since_s(self) -> float | None:
-        """Return when the reader last caught up, in seconds; None if tokens wait for it, or none has come."""
+        """Return the time in seconds since which the reader has every token; None if it lacks one or has none."""
         return self._caught_up_s if self._taken + 1 == self._receiver.next_index else None
 
     def receive(self, event: TokenEvent) -> TokenReceived | None:

@@ -29,7 +29,7 @@ LAYERS_MAX: Final = 4096
 DIGEST_BYTES: Final = 32
 TOKEN_IDS: Final = "token_ids"  # noqa: S105 - the name of a tensor
 LOGITS: Final = "logits"
-WORD_CHARACTERS: Final = 200
+TEXT_CHARACTERS_MAX: Final = 200
 _DRAW_BYTES: Final = 8
 
 
@@ -40,7 +40,7 @@ def hidden_name(cut: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GoldenRows:
-    """A matrix [rows, width] of f32, little-endian, row-major."""
+    """A matrix [rows, width] of f32, little-endian, row-major; `data` must have 4 * rows * width bytes."""
 
     rows: int
     width: int
@@ -139,7 +139,7 @@ def draw_token_ids(artifact_digest: bytes, vocab_size: int, rows: int = GOLDEN_R
 
 def write_golden(golden: GoldenProbe) -> bytes:
     """Return the bytes of a file with this probe."""
-    words = {
+    metadata = {
         "format": FORMAT,
         "artifact_digest": golden.artifact_digest.hex(),
         "n_layers": str(golden.n_layers),
@@ -151,7 +151,7 @@ def write_golden(golden: GoldenProbe) -> bytes:
     matrices += [_matrix(hidden_name(cut), golden.hidden[cut]) for cut in golden.cuts]
     if golden.logits is not None:
         matrices.append(_matrix(LOGITS, golden.logits))
-    return write_tensors(words, matrices)
+    return write_tensors(metadata, matrices)
 
 
 def _matrix(name: str, rows: GoldenRows) -> Matrix:
@@ -173,8 +173,8 @@ def parse_golden(data: bytes) -> GoldenProbe:
     golden = GoldenProbe(
         artifact_digest=_digest(header.words),
         n_layers=_number(header.words, "n_layers", LAYERS_MAX),
-        backend=_word(header.words, "backend"),
-        pin=_word(header.words, "pin"),
+        backend=_text(header.words, "backend"),
+        pin=_text(header.words, "pin"),
         token_ids=_token_ids(header, data),
         hidden={_cut(name): rows for name, rows in matrices.items() if name != LOGITS},
         logits=matrices.get(LOGITS),
@@ -215,19 +215,19 @@ def _token_ids(header: TensorHeader, data: bytes) -> tuple[int, ...]:
 
 
 def _cut(name: str) -> int:
-    word = name.removeprefix("hidden.")
-    is_number = word.isascii() and word.isdigit() and len(word) <= len(str(LAYERS_MAX))
+    text = name.removeprefix("hidden.")
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(LAYERS_MAX))
     # A cut has only one valid name. Rows under another spelling would be read but never found.
-    if not is_number or name != hidden_name(int(word)):
+    if not is_number or name != hidden_name(int(text)):
         raise _wrong("a tensor has an unknown name")
-    return int(word)
+    return int(text)
 
 
-def _digest(words: Mapping[str, str]) -> bytes:
-    if words.get("format") != FORMAT:
+def _digest(metadata: Mapping[str, str]) -> bytes:
+    if metadata.get("format") != FORMAT:
         raise _wrong("its format is unknown")
     try:
-        digest = bytes.fromhex(words.get("artifact_digest", ""))
+        digest = bytes.fromhex(metadata.get("artifact_digest", ""))
     except ValueError:
         digest = b""
     if len(digest) != DIGEST_BYTES:
@@ -235,18 +235,18 @@ def _digest(words: Mapping[str, str]) -> bytes:
     return digest
 
 
-def _number(words: Mapping[str, str], name: str, largest: int) -> int:
-    word = words.get(name, "")
-    if not word.isascii() or not word.isdigit() or len(word) > len(str(largest)) or not 0 < int(word) <= largest:
+def _number(metadata: Mapping[str, str], name: str, largest: int) -> int:
+    text = metadata.get(name, "")
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(largest)) or not 0 < int(text) <= largest:
         raise _wrong(f"{name} is not a number from 1 to {largest}")
-    return int(word)
+    return int(text)
 
 
-def _word(words: Mapping[str, str], name: str) -> str:
-    word = words.get(name, "")
-    if len(word) > WORD_CHARACTERS or not word.isprintable():
+def _text(metadata: Mapping[str, str], name: str) -> str:
+    text = metadata.get(name, "")
+    if len(text) > TEXT_CHARACTERS_MAX or not text.isprintable():
         raise _wrong(f"{name} is too long or not printable")
-    return word
+    return text
 
 
 def require_complete(golden: GoldenProbe, cuts: Sequence[int], vocab_size: int) -> None:

@@ -73,9 +73,9 @@ class Matrix:
     data: bytes
 
 
-def write_tensors(words: Mapping[str, str], matrices: Sequence[Matrix]) -> bytes:
+def write_tensors(metadata: Mapping[str, str], matrices: Sequence[Matrix]) -> bytes:
     """Return the bytes of a file with these tensors and text fields."""
-    fields: dict[str, object] = {METADATA: dict(words)}
+    fields: dict[str, object] = {METADATA: dict(metadata)}
     begin = 0
     for matrix in matrices:
         end = begin + len(matrix.data)
@@ -113,14 +113,14 @@ def parse_header(begin: bytes) -> TensorHeader:
         raise _wrong("its header is not JSON") from error
     if not isinstance(fields, dict) or len(fields) > TENSORS_MAX:
         raise _wrong("its header is not an object of tensors")
-    words = _parse_words(fields.pop(METADATA, {}))
+    metadata = _parse_metadata(fields.pop(METADATA, {}))
     places = {name: _parse_place(name, value) for name, value in fields.items()}
     _require_dense(places.values())
-    return TensorHeader(words, places, end)
+    return TensorHeader(metadata, places, end)
 
 
-def _parse_words(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(word, str) for word in value.values()):
+def _parse_metadata(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise _wrong("its metadata is not text")
     return value
 

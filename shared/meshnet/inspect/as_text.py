@@ -25,7 +25,7 @@ _Layer: TypeAlias = "tuple[Holding, LayerCache]"
 
 
 def as_text(report: Report) -> str:
-    """Return the report as several lines of text."""
+    """Return one table each for the model, owners, types, seams and memory, and for a split if one was asked for."""
     blocks = [_model(report), _owners(report), _types(report), _hand_over(report), _memory(report)]
     if report.split is not None:
         blocks.append(_split(report))

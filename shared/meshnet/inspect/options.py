@@ -46,33 +46,33 @@ class InspectOptions:
     as_json: bool
 
 
-def parse_memory(words: str) -> int:
+def parse_memory(text: str) -> int:
     """Return the bytes of "24G", "1.5T" or a plain number; units are powers of 1024, as memory is sold.
 
     Raises:
         argparse.ArgumentTypeError: it is not a size, or not from 1 byte to 1 PiB.
     """
-    found = _MEMORY.fullmatch(words)
+    found = _MEMORY.fullmatch(text)
     size_bytes = int(float(found[1]) * UNITS[found[2]]) if found else 0
     if not 1 <= size_bytes <= MEMORY_MAX_BYTES:
-        raise argparse.ArgumentTypeError(f"{words!r} is not a memory size such as 24G")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a memory size such as 24G")
     return size_bytes
 
 
-def parse_range(words: str) -> tuple[int, int]:
+def parse_range(text: str) -> tuple[int, int]:
     """Return a half-open range of layers, given as "0:15".
 
     Raises:
         argparse.ArgumentTypeError: it is not a range, or it is empty.
     """
-    found = _RANGE.fullmatch(words)
+    found = _RANGE.fullmatch(text)
     if found is None or int(found[1]) >= int(found[2]):
-        raise argparse.ArgumentTypeError(f"{words!r} is not a range of layers such as 0:15")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of layers such as 0:15")
     return int(found[1]), int(found[2])
 
 
-def _parse_memories(words: str) -> tuple[int, ...]:
-    memories = tuple(parse_memory(one.strip()) for one in words.split(","))
+def _parse_memories(text: str) -> tuple[int, ...]:
+    memories = tuple(parse_memory(one.strip()) for one in text.split(","))
     if len(memories) > MACHINES_MAX:
         raise argparse.ArgumentTypeError(f"a split can be planned for up to {MACHINES_MAX} machines")
     return memories
@@ -82,10 +82,10 @@ def _count(largest: int) -> type[int]:
     """Return a parser of whole numbers from 1 to `largest`, as argparse takes it."""
 
     class Count(int):
-        def __new__(cls, words: str) -> Self:
-            if not _DIGITS.fullmatch(words) or not 1 <= int(words) <= largest:
-                raise argparse.ArgumentTypeError(f"{words!r} is not a number from 1 to {largest}")
-            return super().__new__(cls, int(words))
+        def __new__(cls, text: str) -> Self:
+            if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= largest:
+                raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {largest}")
+            return super().__new__(cls, int(text))
 
     return Count
 
@@ -106,7 +106,7 @@ def parse_options(arguments: Sequence[str]) -> InspectOptions:
         "--sequences", type=_count(SEQUENCES_MAX), default=1, metavar="N", help="sessions at once (default 1)"
     )
     parser.add_argument("--layers", type=parse_range, action="append", default=[], metavar="B:E",
-                        help="report the memory of layers B to E-1; may be given several times")  # fmt: skip
+                        help="report the memory of layers B:E, without E; may be given several times")  # fmt: skip
     parser.add_argument("--memory", type=_parse_memories, default=(), metavar="SIZE,SIZE",
                         help="suggest a split over machines whose workers may use this much: 100G,20G")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class InspectError(MeshnetError):
-    """A question about a model has no answer."""
+    """A question of the command line cannot be answered for this model."""
 
 
 @dataclass(frozen=True, slots=True)

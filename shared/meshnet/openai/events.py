@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class FinishReason(StrEnum):
     """The reason why an answer ended, as the API spells it."""
 
-    STOP = "stop"
-    LENGTH = "length"
+    STOP = "stop"  # the model ended it, or a stop string was found
+    LENGTH = "length"  # the limit of tokens or the context's end was reached
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,14 @@ class ResponsePart(BaseModel):
 
 
 class PromptTokensDetails(ResponsePart):
-    """Details about the prompt's tokens."""
+    """How many of the prompt's tokens were cached or audio; both are always 0 here."""
 
     cached_tokens: int
     audio_tokens: int
 
 
 class CompletionTokensDetails(ResponsePart):
-    """Details about the completion's tokens."""
+    """How many of the completion's tokens were of a special kind; all are always 0 here."""
 
     reasoning_tokens: int
     audio_tokens: int
@@ -148,7 +148,7 @@ class ModelObject(ResponsePart):
 
 
 class ModelList(ResponsePart):
-    """The models that a request may name."""
+    """The answer of `/v1/models`: the models that a request may name."""
 
     object: Literal["list"]
     data: list[ModelObject]

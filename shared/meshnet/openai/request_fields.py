@@ -98,7 +98,7 @@ class RequestPart(BaseModel):
 
 
 class StreamOptions(RequestPart):
-    """Things that a stream carries besides text."""
+    """The additions to a stream that the client asks for. Obfuscation is accepted and ignored."""
 
     include_usage: bool | None = None
     include_telemetry: bool | None = None

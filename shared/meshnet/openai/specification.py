@@ -82,7 +82,7 @@ class SamplingSpec:
 
 @dataclass(frozen=True, slots=True)
 class DeliverySpec:
-    """How the answer is sent."""
+    """How the answer is sent: streamed or whole, and with which additions to a stream."""
 
     stream: bool = False
     include_usage: bool = False

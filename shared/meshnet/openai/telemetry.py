@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict
 class Phase(StrEnum):
     """The phase of a generation. It only moves forward, and ends with `DONE` or `FAILED`."""
 
-    QUEUED = "queued"
-    ROUTING = "routing"
-    PREFILL = "prefill"
-    DECODE = "decode"
+    QUEUED = "queued"  # waits for its turn, or its prompt is tokenised
+    ROUTING = "routing"  # a route is planned and opened
+    PREFILL = "prefill"  # the route computes the prompt
+    DECODE = "decode"  # tokens come
     DONE = "done"
     FAILED = "failed"
 
@@ -72,7 +72,14 @@ class Failure(_Part):
 
 
 class Telemetry(_Part):
-    """A snapshot of one generation."""
+    """A snapshot of one generation.
+
+    Attributes:
+        elapsed_ms: time since the request came.
+        prefill_done: prompt positions that the whole route has computed, out of `prefill_total`.
+        tokens_per_s: rate of the last two seconds, or of the whole generation if it is over.
+        failure: why it failed; None if it did not.
+    """
 
     id: str
     phase: Phase

@@ -100,7 +100,7 @@ class ReceivingEdge:
         """Tell which kind of arrival `frame` is, with the checks in the order of docs/wire.md. Changes nothing."""
         key = self._address.key
         if frame.session != key.session or frame.epoch > key.epoch:
-            return Arrival.STRANGER
+            return Arrival.UNKNOWN_SESSION
         if frame.epoch < key.epoch:
             return Arrival.OLD_EPOCH
         if frame.edge != self._address.edge:

@@ -14,34 +14,34 @@ from meshnet.failure_codes import FailureCode
 
 
 class ReceivingState(Enum):
-    """The state of a receiving end."""
+    """The state of a receiving end of an edge."""
 
-    EXPECTING = auto()
-    ASSEMBLING = auto()
+    EXPECTING = auto()  # no part of a frame is held
+    ASSEMBLING = auto()  # some parts of a frame are held
     CLOSED = auto()
 
 
 class Arrival(Enum):
     """The relation of a frame to a receiving end, in the order of the checks."""
 
-    STRANGER = auto()
+    UNKNOWN_SESSION = auto()
     OLD_EPOCH = auto()
-    FOREIGN_EDGE = auto()
+    FOREIGN_EDGE = auto()  # its sender may not use that edge here
     REPEAT = auto()
-    GAP = auto()
-    TOO_LARGE = auto()
-    OVER_WINDOW = auto()
+    GAP = auto()  # an earlier frame or part is missing
+    TOO_LARGE = auto()  # larger than the whole window
+    OVER_WINDOW = auto()  # the sender had no credit for it
     WHOLE = auto()
     PART = auto()
 
 
 class Action(Enum):
-    """The reaction to an arrival."""
+    """The reaction of a receiving end to an arrival."""
 
-    DELIVER = auto()
-    KEEP = auto()
-    REPEAT = auto()
-    STRAY = auto()
+    DELIVER = auto()  # give the frame to the engine
+    KEEP = auto()  # hold the part until the others have come
+    REPEAT = auto()  # drop it and acknowledge again
+    STRAY = auto()  # drop it and answer `SessionGone`
     REFUSE = auto()  # refuse the sender; this session goes on
     FAIL = auto()  # fail this session
 
@@ -56,7 +56,7 @@ class Transition:
 
 _S, _A, _C = ReceivingState, Arrival, FailureCode
 _LIVE: Final[dict[Arrival, Transition]] = {
-    _A.STRANGER: Transition(Action.STRAY, _C.UNKNOWN_SESSION),
+    _A.UNKNOWN_SESSION: Transition(Action.STRAY, _C.UNKNOWN_SESSION),
     _A.OLD_EPOCH: Transition(Action.STRAY, _C.OLD_EPOCH),
     _A.FOREIGN_EDGE: Transition(Action.REFUSE, _C.EDGE_NOT_PERMITTED),
     _A.REPEAT: Transition(Action.REPEAT),

@@ -36,7 +36,7 @@ _loading = threading.Lock()
 
 
 class LlamaVocabulary(Vocabulary):
-    """The vocabulary of one GGUF file."""
+    """The vocabulary of one GGUF file; it owns a loaded llama.cpp model and frees it."""
 
     def __init__(self, model: int, *, context_length: int, chat_template: str | None) -> None:
         """Take over `model`, a loaded llama.cpp model, and free it with this object."""

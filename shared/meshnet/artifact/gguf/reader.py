@@ -134,11 +134,11 @@ class HeaderReader:
         self.room.header_bytes -= self.offset_bytes
 
     def u32(self) -> int:
-        """Read an unsigned 32-bit number."""
+        """Read an unsigned 32-bit little-endian number."""
         return int(struct.unpack("<I", self.take(4))[0])
 
     def u64(self) -> int:
-        """Read an unsigned 64-bit number."""
+        """Read an unsigned 64-bit little-endian number."""
         return int(struct.unpack("<Q", self.take(8))[0])
 
     def string(self, limit_bytes: int = MAX_STRING_BYTES) -> str:

@@ -38,7 +38,7 @@ class Owner(StrEnum):
     HEAD = "head"
     LAYER = "layer"
     TAIL = "tail"
-    NEXTN = "nextn"
+    NEXTN = "nextn"  # also the tail's, but left out unless asked for
     EVERY_STAGE = "every_stage"
 
 
