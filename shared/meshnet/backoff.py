@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays that grow by `factor` from `first_s` to `longest_s`; each wait is random, half the delay or more."""
+    """Delays that grow by `factor` from `first_s` to `longest_s`; each wait is a random part of one, at least half."""
 
     first_s: float = 0.25
     longest_s: float = 30.0

@@ -1,8 +1,8 @@
 """Finds stop strings in text that arrives piece by piece.
 
-Invariants: the text stops at the first character that completes a stop string. If several end there, the longest one is
-cut off. The result does not depend on the pieces. Text is held back as long as it may be the beginning of a stop
-string.
+Invariants: the text stops at the first character that completes a stop string. That stop string is cut off; if
+several end there, the longest one. The result does not depend on the pieces. Text is held back as long as it may be the
+beginning of a stop string.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tells at which layers a model may be cut.
 
-A cut `c` parts the layers into `[0, c)` and `[c, n)`.
+A cut `c` divides the layers into `[0, c)` and `[c, n)`.
 
 Invariant: a cut is legal only if the architecture is known to hand nothing but hidden rows from one layer to the next.
 If nobody has checked an architecture, it has no legal cut, and its models are served whole or not at all. Source: the

@@ -53,7 +53,7 @@ def read_seam(header: GgufHeader) -> Seam:
 
 
 def _token_id_layers(header: GgufHeader, hparams: Hparams) -> int:
-    """Count layers by their tensors, as the worker does; if parts are missing, also by the announced count."""
+    """Find the last such layer by its tensors, as the worker does; if parts are missing, also by the stated count."""
     announced = hparams.number("hash_layer_count", 0)
     layers = [layer_of(tensor.name) for tensor in header.tensors if tensor.name.endswith(_BY_TOKEN_ID)]
     by_tensor = max((layer + 1 for layer in layers if layer is not None and layer < hparams.n_layers), default=0)
