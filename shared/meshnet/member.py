@@ -175,7 +175,7 @@ class RelayMember:
 
     def _prove(self, challenge: relay_pb2.RelayChallenge) -> None:
         if len(challenge.nonce) != NONCE_BYTES:
-            raise MessageError(FailureCode.MALFORMED, f"a challenge of {len(challenge.nonce)} bytes")
+            raise MessageError(FailureCode.MALFORMED, f"the challenge has {len(challenge.nonce)} bytes")
         self.relay_id = challenge.relay_id
         signed = relay_proof_message(challenge.relay_id, challenge.nonce)
         proof = relay_pb2.MemberProof(
@@ -228,7 +228,7 @@ class RelayMember:
 
 def _parse(data: bytes) -> tuple[relay_pb2.RelayMessage, Input]:
     if len(data) > MAX_MESSAGE_BYTES:
-        raise MessageError(FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes over {MAX_MESSAGE_BYTES}")
+        raise MessageError(FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes exceed {MAX_MESSAGE_BYTES}")
     try:
         message = relay_pb2.RelayMessage.FromString(data)
     except DecodeError as error:

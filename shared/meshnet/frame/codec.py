@@ -48,7 +48,7 @@ def parse_frame(data: bytes, *, limit_bytes: int = MAX_MESSAGE_BYTES) -> Frame:
     Raises:
         MessageError: the bytes are refused. If its `address` is set, only that session fails.
     """
-    require(len(data) <= limit_bytes, FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes over {limit_bytes}", None)
+    require(len(data) <= limit_bytes, FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes exceed {limit_bytes}", None)
     try:
         message = frame_pb2.Frame.FromString(data)
     except DecodeError as error:
@@ -76,7 +76,7 @@ def read_frame(message: frame_pb2.Frame) -> Frame:
     if fragment is None:
         for tensor in tensors:
             length = len(tensor.data)
-            require(length == tensor.packed_bytes, FailureCode.WRONG_SIZE, f"{length} bytes of rows", address)
+            require(length == tensor.packed_bytes, FailureCode.WRONG_SIZE, f"rows have {length} bytes", address)
     return Frame(
         session=message.session,
         epoch=message.epoch,
@@ -125,7 +125,7 @@ def read_address(session: bytes, epoch: int, from_stage: int, to_stage: int) -> 
     Raises:
         MessageError: `malformed`, without an address.
     """
-    require(len(session) == SESSION_ID_BYTES, MALFORMED, f"a session id of {len(session)} bytes", None)
+    require(len(session) == SESSION_ID_BYTES, MALFORMED, f"a session id has {len(session)} bytes", None)
     require(epoch >= 1, MALFORMED, "epochs count from 1", None)
     require(is_stage(from_stage) and is_stage(to_stage), MALFORMED, "a stage is out of range", None)
     require(from_stage != to_stage, MALFORMED, "an edge from a stage to itself never leaves the worker", None)
@@ -154,7 +154,7 @@ def write_residence(entry: StageResidence) -> frame_pb2.StageResidence:
 
 def _check_header(message: frame_pb2.Frame, address: Address) -> None:
     rows, ids, wanted, phase = message.rows, message.token_ids, message.logits_rows, int(message.phase)
-    require(1 <= rows <= MAX_ROWS, MALFORMED, f"{rows} rows", address)
+    require(1 <= rows <= MAX_ROWS, MALFORMED, f"a frame has {rows} rows", address)
     require(phase in set(Phase), MALFORMED, "the phase is unknown", address)
     require(message.position + rows <= MAX_POSITION, MALFORMED, "a position is out of range", address)
     require(phase != Phase.DECODE or rows == 1, MALFORMED, "a decode frame has several rows", address)
@@ -164,7 +164,7 @@ def _check_header(message: frame_pb2.Frame, address: Address) -> None:
     require(all(i <= MAX_TOKEN_ID for i in ids), FailureCode.BAD_TOKEN_ID, "a token id is out of range", address)
     ascending = all(a < b for a, b in pairwise(wanted))
     require(ascending and all(row < rows for row in wanted), MALFORMED, "logits rows out of order or range", address)
-    require(len(message.tensors) <= MAX_TENSORS, MALFORMED, f"{len(message.tensors)} tensors", address)
+    require(len(message.tensors) <= MAX_TENSORS, MALFORMED, f"a frame has {len(message.tensors)} tensors", address)
 
 
 def _read_tensor(message: frame_pb2.Tensor, rows: int, address: Address) -> Tensor:

@@ -48,7 +48,7 @@ def parse_edge_message(data: bytes, *, limit_bytes: int = MAX_MESSAGE_BYTES) -> 
     Raises:
         MessageError: the bytes are refused. If its `address` is set, only that session fails.
     """
-    require(len(data) <= limit_bytes, FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes over {limit_bytes}", None)
+    require(len(data) <= limit_bytes, FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes exceed {limit_bytes}", None)
     try:
         message = session_pb2.EdgeMessage.FromString(data)
     except DecodeError as error:

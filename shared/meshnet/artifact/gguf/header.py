@@ -197,7 +197,7 @@ def _read_parts(paths: Sequence[Path], *, is_data_here: bool) -> AvailableModel:
         raise refused("not_first_part", "give the path of the first part")
     first = by_number[0]
     count = split_number(first, "split.count", default=1)
-    require(max(by_number) < max(1, count) <= MAX_PARTS, "limit_exceeded", f"{count} parts")
+    require(max(by_number) < max(1, count) <= MAX_PARTS, "limit_exceeded", f"the model says that it has {count} parts")
     missing = []
     for number in range(1, count):
         if number not in by_number:

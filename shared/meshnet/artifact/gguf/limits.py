@@ -37,7 +37,7 @@ TITLES: Final[dict[str, str]] = {
     "not_gguf": "Not a GGUF file",
     "unsupported_version": "GGUF version not supported",
     "truncated": "File is incomplete",
-    "limit_exceeded": "File is beyond all limits",
+    "limit_exceeded": "File exceeds a limit",
     "bad_metadata": "Bad metadata",
     "bad_tensor": "Bad tensor",
     "unsupported_tensor_type": "Tensor type not supported",

@@ -125,10 +125,10 @@ def _read(path: Path, reader: HeaderReader, end_bytes: int) -> GgufPart:
     is_gguf = reader.file_bytes >= len(MAGIC) and reader.take(len(MAGIC)) == MAGIC
     require(is_gguf, "not_gguf", f"{printable_path(path)} is not a GGUF file")
     version = reader.u32()
-    require(version in SUPPORTED_VERSIONS, "unsupported_version", f"version {version}")
+    require(version in SUPPORTED_VERSIONS, "unsupported_version", f"its version is {version}")
     n_tensors, n_keys = reader.u64(), reader.u64()
     reader.room.take_tensors(n_tensors)
-    require(n_keys <= MAX_KEYS, "limit_exceeded", f"{n_keys} metadata keys")
+    require(n_keys <= MAX_KEYS, "limit_exceeded", f"{n_keys} metadata keys are more than {MAX_KEYS}")
     metadata, extents = _read_metadata(reader, n_keys)
     relative = [_read_tensor(reader) for _ in range(n_tensors)]
     reader.end()
@@ -169,12 +169,16 @@ def _read_tensor(reader: HeaderReader) -> GgufTensor:
     """Read a tensor's entry. Its offset is still relative to the data section."""
     name = reader.string(MAX_TENSOR_NAME_BYTES)
     n_dimensions = reader.u32()
-    require(bool(name) and 1 <= n_dimensions <= MAX_DIMENSIONS, "bad_tensor", f"{n_dimensions} dimensions")
+    require(
+        bool(name) and 1 <= n_dimensions <= MAX_DIMENSIONS,
+        "bad_tensor",
+        f"a tensor has no name, or {n_dimensions} dimensions",
+    )
     shape = tuple(reader.u64() for _ in range(n_dimensions))
     type_number = reader.u32()
     tensor_type = TENSOR_TYPES.get(type_number)
     if tensor_type is None:
-        raise refused("unsupported_tensor_type", f"type {type_number}")
+        raise refused("unsupported_tensor_type", f"a tensor has type {type_number}")
     whole_blocks = all(length >= 1 for length in shape) and shape[0] % tensor_type.block_elements == 0
     require(whole_blocks, "bad_tensor", "a dimension is zero or does not hold whole blocks")
     size_bytes = math.prod(shape) // tensor_type.block_elements * tensor_type.block_bytes

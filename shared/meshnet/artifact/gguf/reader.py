@@ -83,7 +83,7 @@ class HeaderRoom:
         Raises:
             ArtifactError: `limit_exceeded` if fewer are left.
         """
-        require(count <= self.tensors, "limit_exceeded", f"{count} tensors")
+        require(count <= self.tensors, "limit_exceeded", f"{count} tensors are too many")
         self.tensors -= count
 
     def take_elements(self, count: int) -> None:
@@ -92,7 +92,7 @@ class HeaderRoom:
         Raises:
             ArtifactError: `limit_exceeded` if fewer are left.
         """
-        require(count <= self.elements, "limit_exceeded", f"an array of {count} values")
+        require(count <= self.elements, "limit_exceeded", f"an array of {count} values is too large")
         self.elements -= count
 
     def take_value_bytes(self, size_bytes: int) -> None:
@@ -148,7 +148,7 @@ class HeaderReader:
             ArtifactError: `limit_exceeded` if the string is too long; `truncated` if the file ends earlier.
         """
         length_bytes = self.u64()
-        require(length_bytes <= limit_bytes, "limit_exceeded", f"a string of {length_bytes} bytes")
+        require(length_bytes <= limit_bytes, "limit_exceeded", f"a string of {length_bytes} bytes is too long")
         text = self.take(length_bytes).decode("utf-8", errors="surrogateescape")
         self.room.take_value_bytes(sys.getsizeof(text) + _PLACE_BYTES)
         return text
