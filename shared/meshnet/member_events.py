@@ -119,7 +119,7 @@ class BindRefused:
 
 @dataclass(frozen=True, slots=True)
 class PacketRefused:
-    """A packet to `to_stage` was dropped, but the binding stands. The code `stage_lost`: no member is bound there."""
+    """A packet to `to_stage` was dropped, but the binding stands. If the code is `stage_lost`, no member is there."""
 
     key: SessionKey
     to_stage: int

@@ -151,7 +151,7 @@ class Pipeline:
         return first_ms + ways_ms + (whole - 1) * self.interval_ms(rows) + last_ms
 
     def admissible_rows(self) -> list[int]:
-        """Return the chunk sizes to choose from, ascending; CHUNK_ROWS is one if engines and windows allow it."""
+        """Return the chunk sizes to choose from, ascending; with CHUNK_ROWS if engines and windows allow it."""
         fits = min(self.rows_that_fit, *(stage.rows_max or CHUNK_ROWS for stage in self.stages))
         sizes = [rows for rows in CHUNK_SIZES if rows <= fits]
         return [rows for rows in sizes if rows <= CHUNK_ROWS or self.interval_ms(rows) <= LONG_STEP_MS] or [fits]

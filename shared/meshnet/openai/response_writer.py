@@ -85,21 +85,21 @@ class ChatShape:
     whole_object = "chat.completion"
 
     def opening(self) -> Choices | None:
-        """Return a delta with the role alone, which comes first."""
+        """Return a choice with the role alone, which comes first."""
         delta = ChatDelta(role="assistant", content="", refusal=None)
         return [ChatChunkChoice(index=0, delta=delta, logprobs=None, finish_reason=None)]
 
     def delta(self, text: str, tokens: Sequence[PlacedToken] | None) -> Choices:
-        """Return a delta with one piece of content."""
+        """Return a choice with one piece of content."""
         logprobs = None if tokens is None else chat_logprobs(tokens)
         return [ChatChunkChoice(index=0, delta=ChatDelta(content=text), logprobs=logprobs, finish_reason=None)]
 
     def closing(self, reason: str) -> Choices:
-        """Return an empty delta with the finish reason."""
+        """Return a choice with an empty delta and the finish reason."""
         return [ChatChunkChoice(index=0, delta=ChatDelta(), logprobs=None, finish_reason=reason)]
 
     def whole(self, text: str, tokens: Sequence[PlacedToken] | None, reason: str) -> Choices:
-        """Return the whole message."""
+        """Return a choice with the whole message."""
         message = AssistantMessage(role="assistant", content=text, refusal=None)
         logprobs = None if tokens is None else chat_logprobs(tokens)
         return [ChatChoice(index=0, message=message, logprobs=logprobs, finish_reason=reason)]
@@ -116,15 +116,15 @@ class TextShape:
         return None
 
     def delta(self, text: str, tokens: Sequence[PlacedToken] | None) -> Choices:
-        """Return one piece of text."""
+        """Return a choice with one piece of text."""
         return [_text_choice(text, tokens, None)]
 
     def closing(self, reason: str) -> Choices:
-        """Return an empty text with the finish reason."""
+        """Return a choice with an empty text and the finish reason."""
         return [_text_choice("", None, reason)]
 
     def whole(self, text: str, tokens: Sequence[PlacedToken] | None, reason: str) -> Choices:
-        """Return the whole text."""
+        """Return a choice with the whole text."""
         return [_text_choice(text, tokens, reason)]
 
 
