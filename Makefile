@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser torch native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs bench-baseline tiny-models asan fuzz proto proto-check lint format test patches-verify clean
+.PHONY: help bootstrap browser torch native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs bench-baseline tiny-models asan fuzz proto proto-check lint words format test patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -77,6 +77,9 @@ proto-check: bootstrap ## fail when the generated Python code is not what the pr
 
 lint: bootstrap ## ruff, mypy, import-linter, clang-format
 	@$(VENV) packaging/lint.py
+
+words: bootstrap ## count the words of comments by folder and print the longest sentences; ARGS=--check or "--draw N --seed S"; the last line is JSON
+	@$(VENV) packaging/words.py $(ARGS)
 
 format: bootstrap ## format Python and C++
 	@$(VENV) packaging/lint.py --fix

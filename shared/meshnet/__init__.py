@@ -1,6 +1,7 @@
 """Meshnet's shared library: the protocol, its types and its rules, for the site and for the nodes.
 
-Invariant: standard library, protobuf and cryptography only; no Django, Qt, sockets or clock.
+Invariant: it needs only the standard library, protobuf and cryptography; `meshnet.openai` also needs pydantic, and
+`meshnet.vocab` needs jinja2 and llama_cpp if a prompt is rendered or tokenised. No Django, Qt, sockets or clock.
 """
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
 """The `meshnet` command.
 
-Invariants: subcommands are found through the entry-point group `meshnet.commands`, so that the site and the node can be
-installed apart and never import each other. It knows them by name only to say what each is for, which imports none.
+Invariants: subcommands are found through the entry-point group `meshnet.commands`, so the site and the node can be
+installed separately and never import each other. Their names stand here only for the summaries, which import nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 COMMAND_GROUP = "meshnet.commands"
 EXIT_USAGE = 2
 EXIT_FAILED = 1
-# As a shell says that a program was ended by Ctrl-C.
+# The status that a shell reports if Ctrl-C ended a program.
 EXIT_INTERRUPTED = 130
 SUMMARIES = {
-    "doctor": "look at whether a node would run on this machine",
-    "inspect": "say what a GGUF model takes and where it may be cut",
+    "doctor": "check if a node would run on this machine",
+    "inspect": "report a GGUF model's memory and legal cuts",
     "node": "serve layers of a model from this machine",
     "probe": "make the golden probe by which nodes prove their layers of a model",
     "site": "run and administer a site",
@@ -31,7 +31,7 @@ SUMMARIES = {
 
 
 def installed_commands() -> dict[str, EntryPoint]:
-    """Return the subcommands that this installation declares, by name in order."""
+    """Return the subcommands of this installation by name, in alphabetical order."""
     found = {point.name: point for point in entry_points(group=COMMAND_GROUP)}
     return dict(sorted(found.items()))
 
@@ -42,21 +42,22 @@ def _usage(commands: Mapping[str, EntryPoint]) -> str:
         return f"{usage}commands: none in this installation\n"
     width = max(map(len, commands))
     lines = [f"  {name:{width}}  {SUMMARIES.get(name, '')}".rstrip() for name in commands]
-    return "\n".join([f"{usage}commands:", *lines, "`meshnet COMMAND --help` says more of one\n"])
+    return "\n".join([f"{usage}commands:", *lines, "`meshnet COMMAND --help` describes one of them\n"])
 
 
 def _load(name: str, point: EntryPoint) -> Callable[[Sequence[str]], int]:
     try:
         return cast("Callable[[Sequence[str]], int]", point.load())
     except ModuleNotFoundError as error:
-        message = f"`meshnet {name}` needs the Python module {error.name}; install the extra it belongs to"
+        message = f"`meshnet {name}` needs the Python module {error.name}; install the extra that it belongs to"
         raise MeshnetError("missing_extra", "Part not installed", message) from error
 
 
 def run(arguments: Sequence[str], commands: Mapping[str, EntryPoint]) -> int:
     """Run one command line (without the program's name) and return its exit status.
 
-    Status 2 means a wrong command line, 1 a failure that was told on stderr in one line, 130 an interrupt.
+    The status is 2 if the command line is wrong, 1 if the command failed and said so on stderr in one line, and 130 if
+    it was interrupted.
     """
     if arguments and arguments[0] in {"--help", "-h"}:
         sys.stdout.write(_usage(commands))
@@ -81,10 +82,10 @@ def _run_command(name: str, point: EntryPoint, arguments: Sequence[str]) -> int:
     except MeshnetError as error:
         sys.stderr.write(f"meshnet: {error.title}: {error.message} [{error.code}]\n")
         return EXIT_FAILED
-    except SystemExit as stop:  # argparse has told the user
+    except SystemExit as stop:  # argparse has already told the user
         return stop.code if isinstance(stop.code, int) else EXIT_USAGE
 
 
 def main() -> int:
-    """Entry point of the console script."""
+    """Run the command line of this process; the entry point of the console script."""
     return run(sys.argv[1:], installed_commands())

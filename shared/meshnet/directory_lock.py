@@ -1,7 +1,7 @@
-"""One process at a time in a directory.
+"""Reserves a directory for one process at a time.
 
-Invariants: the lock ends with the process, however that ends; no child inherits it. Where there is no `flock` (outside
-POSIX systems) nothing is locked.
+Invariants: the lock ends with the process, even if it is killed, and no child inherits it. If the system has no `flock`
+(outside POSIX), nothing is locked.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _PRIVATE_FILE_MODE: Final = 0o600
 
 @contextmanager
 def hold_directory(directory: Path, in_use: MeshnetError) -> Iterator[None]:
-    """Keep a directory that exists for this process while the context lasts.
+    """Hold an existing directory for this process as long as the context lasts.
 
     Raises:
-        MeshnetError: `in_use`; another process, or another context of this one, holds it.
+        MeshnetError: `in_use`, if another process, or another context of this one, holds the directory.
     """
     descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT, _PRIVATE_FILE_MODE)
     try:

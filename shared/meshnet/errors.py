@@ -1,7 +1,8 @@
 """The one exception tree of Meshnet.
 
-Invariant: the subclass decides what the catcher does; `code` is stable and machine-readable, `title` and `message` are
-for people. Each edge (OpenAI JSON, WebSocket close, gRPC status, tray text) translates in one table of its own.
+Invariant: the subclass decides how the error is handled. `code` is stable and machine-readable; `title` and `message`
+are for people. Each edge (OpenAI JSON, WebSocket close, gRPC status, tray text) translates errors in one table of its
+own.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ class MeshnetError(Exception):
 
     Attributes:
         code: stable snake_case identifier, safe to show and to compare.
-        title: a few words for a heading.
+        title: a short heading.
         message: one or two sentences that say what happened and what to do; never prompts, keys or activations.
-        stage: index of the route's stage at fault; None where no stage is.
+        stage: index of the route's stage at fault; None if no stage is at fault.
     """
 
     stage: int | None = None
@@ -32,33 +33,33 @@ class MeshnetError(Exception):
 
 
 class ProtocolError(MeshnetError):
-    """The other side broke the protocol: close what it broke and distrust it."""
+    """The other side broke the protocol: close the session or connection, and distrust the sender."""
 
 
 class ArtifactError(MeshnetError):
-    """Bytes of a model are wrong: never retry the same bytes."""
+    """Bytes of a model are wrong: never try the same bytes again."""
 
 
 class TransferError(MeshnetError):
-    """Bytes did not arrive: retry elsewhere."""
+    """Bytes did not arrive: try another source."""
 
 
 class RouteError(MeshnetError):
-    """A route cannot be had or is lost: plan again or fail the generation."""
+    """A route cannot be found, or it is lost: plan another one, or fail the generation."""
 
 
 class WorkerError(MeshnetError):
-    """The native worker failed: its restart policy decides."""
+    """The native worker failed: its restart policy decides when to start it again."""
 
 
 class LedgerError(MeshnetError):
-    """A booking was refused: nothing was booked."""
+    """A transfer was refused, and nothing was booked."""
 
 
 def describe_unforeseen(error: BaseException) -> str:
-    """Return what a log may say of an error that nobody foresaw: types and places, on several lines.
+    """Return a description of an unexpected error for a log: exception types and code lines, on several lines.
 
-    Its message, and those of what caused it, are left out: they may quote a request.
+    Its message, and those of its causes, are left out, because they may quote a request.
     """
     lines: list[str] = []
     told: set[int] = set()

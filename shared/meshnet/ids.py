@@ -1,7 +1,7 @@
-"""Names of sessions and of the edges between their stages.
+"""Identifiers of sessions and of the edges between their stages.
 
-Invariants: values here are frozen and hashable; nothing is drawn from a generator of its own, so that tests can name
-every session. Source: docs/wire.md, Addresses.
+Invariants: values are frozen and hashable. Random bytes come from the caller, so that tests can choose every session
+id. Source: docs/wire.md, Addresses.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def new_session_id(random_bytes: Callable[[int], bytes]) -> bytes:
 
 
 def is_stage(stage: int) -> bool:
-    """Whether `stage` may name a member of a session: a real stage or the Gateway."""
+    """Tell if `stage` may name a member of a session: a stage of the route, or the Gateway."""
     return 0 <= stage < MAX_STAGES or stage == GATEWAY_STAGE
 
 
@@ -33,7 +33,7 @@ class Edge:
     to_stage: int
 
     def reversed(self) -> Edge:
-        """The edge that leads back."""
+        """Return the edge in the other direction."""
         return Edge(self.to_stage, self.from_stage)
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """One attempt (`epoch`, from 1) to route one session (16 bytes)."""
+    """One attempt (`epoch`, from 1) to route one session (an id of 16 bytes)."""
 
     session: bytes
     epoch: int
@@ -53,7 +53,7 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a message belongs: its session, its epoch and its edge."""
+    """The address of a message: its session, its epoch and its edge."""
 
     key: SessionKey
     edge: Edge

@@ -1,7 +1,7 @@
-"""Ed25519 keys and signatures that serve one purpose each.
+"""Ed25519 keys, and signatures that each serve one purpose.
 
-Invariants: what is signed is a context string followed by the message, so that a signature given for one purpose is
-worthless for another; a private key never appears in a `repr`, an error or a log. Source: docs/wire.md, Signatures.
+Invariants: a signature covers a context string followed by the message, so a signature for one purpose is worthless for
+another. A private key never appears in a `repr`, an error or a log. Source: docs/wire.md, Signatures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SIGNATURE_BYTES = 64
 
 
 class SignatureContext(bytes, Enum):
-    """What a signature is for; prefixed to the message."""
+    """The purpose of a signature; its bytes precede the message."""
 
     CONTROL = b"meshnet control v1\0"
     RELAY = b"meshnet relay v1\0"
@@ -25,7 +25,7 @@ class SignatureContext(bytes, Enum):
 
 
 class SigningKey:
-    """A private key. Immutable; any thread may use it."""
+    """A private key. It is immutable, and any thread may use it."""
 
     __slots__ = ("_private", "public_key")
 
@@ -40,19 +40,19 @@ class SigningKey:
 
     @classmethod
     def from_bytes(cls, private_key: bytes) -> SigningKey:
-        """Read back what `to_bytes` gave.
+        """Read a key that `to_bytes` wrote.
 
         Raises:
-            ValueError: not 32 bytes.
+            ValueError: there are not 32 bytes.
         """
         return cls(Ed25519PrivateKey.from_private_bytes(private_key))
 
     def to_bytes(self) -> bytes:
-        """The 32 private bytes; store them readable by their owner only."""
+        """Return the 32 private bytes; if they are stored, only their owner may be able to read them."""
         return self._private.private_bytes_raw()
 
     def sign(self, context: SignatureContext, message: bytes) -> bytes:
-        """Sign `message` for one purpose; 64 bytes."""
+        """Return the signature of `message` for one purpose, 64 bytes."""
         return self._private.sign(context.value + message)
 
     def __repr__(self) -> str:
@@ -60,9 +60,9 @@ class SigningKey:
 
 
 def verify(public_key: bytes, context: SignatureContext, message: bytes, signature: bytes) -> bool:
-    """Whether `signature` was made by the owner of `public_key` for this purpose and message.
+    """Tell if the owner of `public_key` signed `message` for this purpose.
 
-    Untrusted bytes of any length are fine: a key or signature of the wrong length is simply not valid.
+    The arguments may be untrusted bytes. If a key or signature has the wrong length, it is not valid.
     """
     if len(public_key) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
@@ -74,5 +74,5 @@ def verify(public_key: bytes, context: SignatureContext, message: bytes, signatu
 
 
 def relay_proof_message(relay_id: str, nonce: bytes) -> bytes:
-    """What a member signs under `SignatureContext.RELAY` to prove its key to one relay."""
+    """Return the bytes that a member signs under `SignatureContext.RELAY` to prove its key to one relay."""
     return relay_id.encode() + b"\0" + nonce

@@ -1,8 +1,9 @@
-"""One member's connection to the relay, without I/O: what to send, and what was received.
+"""One member's connection to the relay, without I/O: messages to send, and events received.
 
-Invariants: pure; one WebSocket message in is one `receive`, each entry of `data_to_send()` is one out, in order.
-Nothing but a proof leaves before the welcome. A binding lasts until it is refused, ended, unbound, or the connection
-closes; a closed member holds nothing. Not thread-safe; owned by one driver. Source: docs/wire.md, Relay.
+Invariants: pure. Each WebSocket message that arrives is one `receive`; each entry of `data_to_send()` is one to write,
+in order. Before the welcome, nothing but a proof is sent. A binding lasts until it is refused, ended or unbound, or the
+connection closes; a closed member holds nothing. It is not thread-safe; one driver owns it. Source: docs/wire.md,
+Relay.
 """
 
 from __future__ import annotations
@@ -42,17 +43,17 @@ if TYPE_CHECKING:
     from meshnet.ids import SessionKey
     from meshnet.keys import SigningKey
 
-# A challenge shorter than this could have been signed before. Source: relay.proto.
+# With a shorter challenge, an old signature might fit by chance. Source: relay.proto.
 NONCE_BYTES = 32
 
 
 class RelayMember:
-    """Challenge, proof, welcome; then bindings and packets."""
+    """A member of the relay: it answers the challenge; after the welcome it binds sessions and exchanges packets."""
 
     def __init__(self, signing_key: SigningKey) -> None:
         self._signing_key = signing_key
         self._message_max_bytes = MAX_MESSAGE_BYTES
-        self._bindings: dict[Binding, bool] = {}  # -> whether the relay has confirmed it
+        self._bindings: dict[Binding, bool] = {}  # the value is true once the relay has confirmed the binding
         self._events: list[MemberEvent] = []
         self._outgoing: list[relay_pb2.MemberMessage | Packet] = []
         self.state = MemberState.AWAITING_CHALLENGE
@@ -61,15 +62,15 @@ class RelayMember:
 
     @property
     def bindings(self) -> frozenset[Binding]:
-        """Asked for or confirmed."""
+        """The bindings that were asked for or confirmed."""
         return frozenset(self._bindings)
 
     def is_bound(self, binding: Binding) -> bool:
-        """Whether the relay has confirmed this binding."""
+        """Tell if the relay has confirmed this binding."""
         return self._bindings.get(binding, False)
 
     def receive(self, data: bytes) -> None:
-        """Take one message from the relay; whatever the bytes are, nothing is raised: see `events()`."""
+        """Take one message from the relay. It never raises; if the bytes are wrong, `events()` gives `Closed`."""
         if self.state is MemberState.CLOSED:
             return
         try:
@@ -100,10 +101,10 @@ class RelayMember:
                 pass
 
     def bind(self, binding: Binding, signed_ticket: bytes) -> None:
-        """Ask to take part in a session; answered by `Bound` or `BindRefused`.
+        """Ask to take part in a session. The answer is the event `Bound` or `BindRefused`.
 
         Raises:
-            ProtocolError: not connected, or this binding is already there.
+            ProtocolError: the connection is not open, or this binding already exists.
         """
         self._require_ready()
         if binding in self._bindings:
@@ -112,7 +113,7 @@ class RelayMember:
         self._outgoing.append(relay_pb2.MemberMessage(bind=relay_pb2.Bind(signed_ticket=signed_ticket)))
 
     def unbind(self, binding: Binding) -> None:
-        """Leave a session; idempotent, also once closed."""
+        """Leave a session. Idempotent, and allowed after the connection closed."""
         if self._bindings.pop(binding, None) is None:
             return
         key = binding.key
@@ -120,10 +121,10 @@ class RelayMember:
         self._outgoing.append(relay_pb2.MemberMessage(unbind=body))
 
     def send(self, packets: Iterable[Packet]) -> None:
-        """Queue packets of bound sessions, kept in order; the caller keeps within its credits.
+        """Queue packets of bound sessions in order; the caller keeps within its credits.
 
         Raises:
-            ProtocolError: not connected, or a packet of a session that is not bound: nothing was queued.
+            ProtocolError: the connection is not open, or a packet's session is not bound; then nothing was queued.
         """
         self._require_ready()
         queued = list(packets)
@@ -134,17 +135,17 @@ class RelayMember:
         self._outgoing.extend(queued)
 
     def connection_lost(self) -> None:
-        """The carrier is gone. Idempotent."""
+        """Record that the connection is gone. Idempotent."""
         if self.state is not MemberState.CLOSED:
-            self._close("connection_lost", "The connection to the relay is gone.")
+            self._close("connection_lost", "The connection to the relay is lost.")
 
     def events(self) -> list[MemberEvent]:
-        """What happened since the last call, in order."""
+        """Return the events since the last call, in order."""
         events, self._events = self._events, []
         return events
 
     def data_to_send(self) -> list[bytes]:
-        """Messages to write, in order; neighbouring packets share one."""
+        """Return the messages to write, in order; neighbouring packets share one message."""
         outgoing, self._outgoing = self._outgoing, []
         messages: list[bytes] = []
         run: list[Packet] = []
@@ -174,7 +175,7 @@ class RelayMember:
 
     def _prove(self, challenge: relay_pb2.RelayChallenge) -> None:
         if len(challenge.nonce) != NONCE_BYTES:
-            raise MessageError(FailureCode.MALFORMED, f"a challenge of {len(challenge.nonce)} bytes")
+            raise MessageError(FailureCode.MALFORMED, f"the challenge has {len(challenge.nonce)} bytes")
         self.relay_id = challenge.relay_id
         signed = relay_proof_message(challenge.relay_id, challenge.nonce)
         proof = relay_pb2.MemberProof(
@@ -190,7 +191,7 @@ class RelayMember:
 
     def _confirm(self, bound: relay_pb2.Bound) -> None:
         binding = Binding(read_session_key(bound.session, bound.epoch), bound.stage)
-        # A binding that was left while its answer was under way is answered all the same.
+        # The relay also answers a binding that was unbound while its answer was on the way.
         if self._bindings.get(binding) is False:
             self._bindings[binding] = True
             self._events.append(Bound(binding))
@@ -202,7 +203,7 @@ class RelayMember:
             del self._bindings[binding]
             self._events.append(BindRefused(binding, refusal.code, refusal.message))
         elif not self._takes_part(key):
-            pass  # about a session that was left meanwhile
+            pass  # it is about a session that this member has left
         elif refusal.code in SESSION_ENDING_CODES:
             self._bindings = {one: is_bound for one, is_bound in self._bindings.items() if one.key != key}
             self._events.append(SessionEnded(key, refusal.stage, refusal.code, refusal.message))
@@ -227,12 +228,12 @@ class RelayMember:
 
 def _parse(data: bytes) -> tuple[relay_pb2.RelayMessage, Input]:
     if len(data) > MAX_MESSAGE_BYTES:
-        raise MessageError(FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes over {MAX_MESSAGE_BYTES}")
+        raise MessageError(FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes exceed {MAX_MESSAGE_BYTES}")
     try:
         message = relay_pb2.RelayMessage.FromString(data)
     except DecodeError as error:
-        raise MessageError(FailureCode.MALFORMED, "the bytes are no relay message") from error
+        raise MessageError(FailureCode.MALFORMED, "the bytes are not a relay message") from error
     body = message.WhichOneof("body")
     if body is None:
-        raise MessageError(FailureCode.MALFORMED, "a relay message without a body")
+        raise MessageError(FailureCode.MALFORMED, "a relay message has no body")
     return message, Input.DISMISSAL if body == "refusal" and message.refusal.fatal else Input(body)

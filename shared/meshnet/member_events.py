@@ -1,6 +1,6 @@
-"""A relay member's states, inputs and events, and what is done with each input in each state.
+"""The states, inputs and events of a relay member, and its action for each input in each state.
 
-Invariant: every state x input has a cell; `CLOSED` ignores all of them.
+Invariant: every pair of state and input has a cell; `CLOSED` ignores all inputs.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 class MemberState(Enum):
-    """Where a member's connection stands."""
+    """The state of a member's connection."""
 
     AWAITING_CHALLENGE = auto()
-    AWAITING_WELCOME = auto()
-    READY = auto()
+    AWAITING_WELCOME = auto()  # the proof was sent
+    READY = auto()  # bindings and packets may be sent
     CLOSED = auto()
 
 
 class Input(Enum):
-    """Messages of the relay, by the name of their body; a fatal refusal is a dismissal."""
+    """Messages of the relay by the name of their body; a fatal refusal is a dismissal."""
 
     CHALLENGE = "challenge"
     WELCOME = "welcome"
@@ -36,16 +36,16 @@ class Input(Enum):
 
 
 class Action(Enum):
-    """What is done with an input."""
+    """The reaction of `RelayMember` to an input."""
 
-    PROVE = auto()
-    OPEN = auto()
-    CONFIRM = auto()
-    REFUSE = auto()
-    DISMISS = auto()
-    LOSE = auto()
-    DELIVER = auto()
-    REJECT = auto()  # out of turn: the connection closes
+    PROVE = auto()  # answer the challenge
+    OPEN = auto()  # the connection is ready
+    CONFIRM = auto()  # a binding stands
+    REFUSE = auto()  # a binding, a packet or a session was refused
+    DISMISS = auto()  # the relay gives up this connection
+    LOSE = auto()  # another member is lost
+    DELIVER = auto()  # packets came
+    REJECT = auto()  # the message is out of turn, so the connection closes
     IGNORE = auto()
 
 
@@ -67,14 +67,14 @@ TRANSITIONS: Final[dict[tuple[MemberState, Input], Action]] = {
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A member's place in one session."""
+    """A member's place in one session: the stage that it plays."""
 
     key: SessionKey
     stage: int
 
 
 class RelayCode(StrEnum):
-    """Refusals that only a relay gives; packets and sessions also use `FailureCode`, binds `TicketCode`."""
+    """Refusals that only a relay gives. Packets and sessions also have `FailureCode`s, and binds `TicketCode`s."""
 
     BAD_PROOF = "bad_proof"
     PROOF_OVERDUE = "proof_overdue"
@@ -86,7 +86,7 @@ class RelayCode(StrEnum):
     REBOUND = "rebound"
 
 
-# Refusals after which a bound session is over at the relay for all of its members.
+# If a refusal has one of these codes, the relay has ended the session for all of its members.
 SESSION_ENDING_CODES: Final = frozenset(
     {"window_exceeded", "unknown_session", "bytes_exceeded", "rate_exceeded", "rebound"}
 )
@@ -94,7 +94,7 @@ SESSION_ENDING_CODES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The relay has accepted the proof; bindings may be asked for."""
+    """The relay has accepted the proof, so bindings may be asked for."""
 
     relay_id: str
     message_max_bytes: int
@@ -103,14 +103,14 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A binding stands; packets may be sent and will come."""
+    """The relay confirmed a binding; packets may be sent and will come."""
 
     binding: Binding
 
 
 @dataclass(frozen=True, slots=True)
 class BindRefused:
-    """A binding will not stand."""
+    """The relay refused a binding, so it does not exist any more."""
 
     binding: Binding
     code: str
@@ -119,7 +119,7 @@ class BindRefused:
 
 @dataclass(frozen=True, slots=True)
 class PacketRefused:
-    """A packet to `to_stage` was dropped; the binding stands. `stage_lost`: that member is not there."""
+    """A packet to `to_stage` was dropped, but the binding stands. If the code is `stage_lost`, no member is there."""
 
     key: SessionKey
     to_stage: int
@@ -129,7 +129,7 @@ class PacketRefused:
 
 @dataclass(frozen=True, slots=True)
 class SessionEnded:
-    """The relay gave up a whole session; `stage` is the member at fault. Its bindings here are gone."""
+    """The relay ended a whole session; `stage` is the member at fault. This member's bindings of it are gone."""
 
     key: SessionKey
     stage: int
@@ -139,7 +139,7 @@ class SessionEnded:
 
 @dataclass(frozen=True, slots=True)
 class StageLost:
-    """Another member's connection is gone."""
+    """Another member of the session lost its connection to the relay."""
 
     key: SessionKey
     stage: int
@@ -147,14 +147,14 @@ class StageLost:
 
 @dataclass(frozen=True, slots=True)
 class PacketsReceived:
-    """Packets for bindings of this member, in order."""
+    """Packets for this member's bindings, in order."""
 
     packets: tuple[Packet, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The connection is of no more use; all bindings are gone."""
+    """The connection cannot be used any more, and all bindings are gone."""
 
     code: str
     message: str

@@ -1,7 +1,7 @@
-"""What members of a session exchange through the relay: addressed payloads, several to a message.
+"""Addressed payloads that members of a session exchange through the relay, several to a message.
 
-Invariants: pure. A packet read here names a session, two different stages and a known kind, and its payload is not
-empty; what the payload says is the receiver's business. A batch never exceeds the message limit. Source: relay.proto.
+Invariants: pure. A packet that was read names a session, two different stages and a known kind, and has a payload. The
+receiver judges the payload itself. A batch never exceeds the message limit. Source: relay.proto.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from meshnet.v1 import relay_pb2
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# What a packet costs in a message beside its payload, at most: 16 session bytes, varints, tags and lengths.
+# Most bytes that a packet takes in a message besides its payload: 16 session bytes, varints, tags and lengths.
 PACKET_OVERHEAD_BYTES: Final = 64
 
-# What a packet costs in a queue beside its payload: the objects that hold it. Counted against windows, or a window of
-# megabytes filled with packets of one byte would take gigabytes.
+# Bytes that a packet takes in a queue besides its payload, for the objects that hold it. They count against windows;
+# otherwise a window of megabytes, filled with packets of one byte, would take gigabytes.
 PACKET_HELD_BYTES: Final = 256
 
 
 class PacketKind(IntEnum):
-    """What a payload is; the relay checks it against the ticket without parsing the payload."""
+    """The kind of a payload. The relay checks it against the ticket without parsing the payload."""
 
     FRAME = 1
-    CONTROL = 2
-    TOKEN = 3
+    CONTROL = 2  # an edge message that is not a token event
+    TOKEN = 3  # a token event, from the tail to the Gateway
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One payload from one stage of a session to another. `from_stage` is the sender, also of an ack."""
+    """One payload from one stage of a session to another. `from_stage` is the sender, even of an ack."""
 
     key: SessionKey
     from_stage: int
@@ -47,12 +47,12 @@ class Packet:
 
     @property
     def size_bytes(self) -> int:
-        """Upper bound of what the packet takes in a message."""
+        """Most bytes that the packet takes in a message."""
         return len(self.payload) + PACKET_OVERHEAD_BYTES
 
     @property
     def held_bytes(self) -> int:
-        """What the packet takes while it waits in a queue."""
+        """Bytes that the packet takes while it waits in a queue."""
         return len(self.payload) + PACKET_HELD_BYTES
 
 
@@ -60,29 +60,29 @@ def read_packet(message: relay_pb2.Packet) -> Packet:
     """Check a decoded packet and freeze it.
 
     Raises:
-        MessageError: `malformed`, without an address: the sender is distrusted as a whole.
+        MessageError: `malformed`, without an address, since its sender is distrusted as a whole.
     """
     key = read_session_key(message.session, message.epoch)
     stages = is_stage(message.from_stage) and is_stage(message.to_stage) and message.from_stage != message.to_stage
-    require(stages, FailureCode.MALFORMED, "a packet between no two stages", None)
-    require(int(message.kind) in set(PacketKind), FailureCode.MALFORMED, "a packet of no known kind", None)
-    require(bool(message.payload), FailureCode.MALFORMED, "an empty packet", None)
+    require(stages, FailureCode.MALFORMED, "a packet does not name two different stages", None)
+    require(int(message.kind) in set(PacketKind), FailureCode.MALFORMED, "a packet's kind is unknown", None)
+    require(bool(message.payload), FailureCode.MALFORMED, "a packet is empty", None)
     return Packet(key, message.from_stage, message.to_stage, PacketKind(message.kind), message.payload)
 
 
 def read_session_key(session: bytes, epoch: int) -> SessionKey:
-    """Check what names a session in a relay message.
+    """Check the fields that name a session in a relay message.
 
     Raises:
         MessageError: `malformed`, without an address.
     """
     named = len(session) == SESSION_ID_BYTES and epoch >= 1
-    require(named, FailureCode.MALFORMED, "no session of 16 bytes and an epoch from 1", None)
+    require(named, FailureCode.MALFORMED, "a session needs an id of 16 bytes and an epoch from 1", None)
     return SessionKey(session, epoch)
 
 
 def write_batch(packets: Iterable[Packet]) -> relay_pb2.PacketBatch:
-    """Build the message of some packets, in order."""
+    """Build the message that holds the packets, in order."""
     return relay_pb2.PacketBatch(
         packets=[
             relay_pb2.Packet(
@@ -99,9 +99,9 @@ def write_batch(packets: Iterable[Packet]) -> relay_pb2.PacketBatch:
 
 
 def split_batches(packets: Iterable[Packet], limit_bytes: int) -> Iterator[list[Packet]]:
-    """Cut a run of packets into batches whose messages stay within `limit_bytes`; order is kept.
+    """Split packets into batches whose messages have at most `limit_bytes`; order is kept.
 
-    A packet that is too large by itself travels alone; its receiver refuses it.
+    If a packet alone is too large, it travels alone, and its receiver refuses it.
     """
     batch: list[Packet] = []
     batch_bytes = 0

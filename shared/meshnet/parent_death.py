@@ -1,13 +1,13 @@
-"""Dying with one's parent, so that nothing outlives a process that was killed without a chance to clean up.
+"""Makes a child die with its parent, so that no child outlives a parent that was killed before it could clean up.
 
     python -I -S parent_death.py PARENT_PID OOM_SCORE_ADJUSTMENT PROGRAM [ARGUMENT...]
 
-As a program it arms the kernel's signal and becomes PROGRAM, so the pid stays. It exists because a parent cannot arm
-the signal for its child without running Python between fork and exec, which is unsafe beside gRPC's threads.
+As a program it arms the kernel's signal and then becomes PROGRAM, so the pid stays the same. A parent cannot arm the
+signal for its child itself: that needs Python code between fork and exec, which is unsafe beside gRPC's threads.
 
-Invariants: imports the standard library only and, started as above, reads nothing of the user's; where
+Invariants: it imports only the standard library and, if started as above, reads none of the user's files. If
 `die_with_parent` returns, the parent was alive after the kernel was told. The signal follows the *thread* that started
-the child, which must live as long as its process: start children from the main thread.
+the child, so that thread must live as long as its process: start children from the main thread.
 
 Source: prctl(2), PR_SET_PDEATHSIG; the setting survives execve(2) of a program without set-user-id. docs/adr/0006.
 """
@@ -27,11 +27,11 @@ EXIT_CANNOT_RUN = 127
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """Have the kernel kill this process when its parent dies (Linux; elsewhere only the check is made).
+    """Have the kernel kill this process when its parent dies. Outside Linux, only check that the parent is alive.
 
     Raises:
         OSError: the kernel refuses.
-        SystemExit: the parent is gone already.
+        SystemExit: the parent is already dead.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
@@ -43,19 +43,19 @@ def die_with_parent(parent_pid: int) -> None:
 
 
 def bound_command(command: Sequence[str], *, oom_score_adjustment: int = 0) -> list[str]:
-    """The command line with which this process starts a program that must not outlive it.
+    """Return the command line that starts a program which must not outlive this process.
 
     Args:
-        command: the program's absolute path, and its arguments.
-        oom_score_adjustment: how much sooner than us the kernel should take it under memory pressure, 0 to 1000.
+        command: the program's absolute path and its arguments.
+        oom_score_adjustment: under memory pressure the kernel prefers to kill the program over us, 0 (equal) to 1000.
     """
     if sys.platform != "linux":
-        return list(command)  # there is no such signal; a child that can, watches its parent itself
+        return list(command)  # other systems have no such signal; a child may watch its parent itself
     return [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(oom_score_adjustment), *command]
 
 
 def main(arguments: list[str]) -> int:
-    """Arm the signal and become the program; returns only where that failed."""
+    """Arm the signal and become the program. Returns an exit status only if that failed."""
     if len(arguments) < 3 or not (arguments[0].isdecimal() and arguments[1].isdecimal()):
         sys.stderr.write("usage: parent_death.py PARENT_PID OOM_SCORE_ADJUSTMENT PROGRAM [ARGUMENT...]\n")
         return EXIT_USAGE
@@ -74,7 +74,7 @@ def _adjust_oom_score(adjustment: str) -> None:
         return
     try:
         Path("/proc/self/oom_score_adj").write_text(adjustment, encoding="ascii")
-    except OSError as error:  # a container may forbid it; the program still runs
+    except OSError as error:  # a container may forbid it; the program runs anyway
         sys.stderr.write(f"oom_score_adj: {error.strerror}\n")
 
 

@@ -1,8 +1,8 @@
-"""The last step of a generation: from raw logits to one token id, equal on every machine.
+"""The last step of a generation: raw logits become one token id, the same on every machine.
 
-Invariants: double precision throughout, sums in the order written down; the draw is keyed by (seed, position, choice)
-and nothing else, so any position can be drawn again. This is the wire's arithmetic in Python: the reference that the
-worker's own is compared with, and the sampler of every tail that is written in Python. Source: docs/wire.md, Sampling.
+Invariants: everything is computed in double precision, and sums in the order of their terms. The draw depends on (seed,
+position, choice) and nothing else, so any position can be drawn again. This is the wire's arithmetic in Python: the
+worker's own sampler is compared with it, and every tail written in Python uses it. Source: docs/wire.md, Sampling.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MASK_32: Final = 0xFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class SamplingTerms:
-    """How tokens are drawn; fields as `Sampling` in `session.proto`."""
+    """How tokens are drawn; the fields are those of `Sampling` in `session.proto`."""
 
     temperature: float = 0.0
     top_p: float = 1.0
@@ -41,7 +41,7 @@ class SamplingTerms:
 
 
 def philox4x32(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Four 32-bit words for a 128-bit counter and a 64-bit key (as 32-bit words)."""
+    """Return four random 32-bit numbers for a 128-bit counter and a 64-bit key, both given in 32-bit parts."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(_PHILOX_ROUNDS):
@@ -57,23 +57,23 @@ def philox4x32(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tupl
 
 
 def draw_uniform(seed: int, position: int, choice: int) -> float:
-    """The number in [0, 1) that decides the token at `position`; 53 random bits."""
+    """Return the number in [0, 1) that decides the token at `position`; it has 53 random bits."""
     counter = (position & _MASK_32, position >> 32, choice, 0)
     r0, r1, _, _ = philox4x32(counter, (seed & _MASK_32, seed >> 32))
     return float((r0 << 32 | r1) >> 11) * 2.0**-53
 
 
 def sample(logits: Sequence[float], terms: SamplingTerms, counts: Mapping[int, int], position: int) -> int:
-    """Draw the token id of `position`.
+    """Draw the token id for `position`.
 
     Args:
-        logits: raw, one a vocabulary entry.
-        terms: the session's.
-        counts: how often each token was generated so far, committed ones included, the prompt not.
-        position: of the token that is drawn.
+        logits: raw logits, one for each token of the vocabulary.
+        terms: how the session's tokens are drawn.
+        counts: how often each token was generated before, committed ones included; the prompt's tokens do not count.
+        position: position of the token that is drawn.
 
     Raises:
-        ValueError: a logit or what the terms make of it is not finite.
+        ValueError: a logit is not finite, before or after bias, penalties and temperature are applied.
     """
     penalised = _penalise(logits, terms, counts)
     if terms.temperature == 0:
@@ -89,12 +89,12 @@ def sample(logits: Sequence[float], terms: SamplingTerms, counts: Mapping[int, i
 
 
 def log_probability(logits: Sequence[float], token_id: int) -> float:
-    """Natural log-softmax of the raw logits at `token_id`."""
+    """Return the natural log-softmax of the raw logits at `token_id`."""
     return logits[token_id] - _log_sum_exp(logits)
 
 
 def top_log_probabilities(logits: Sequence[float], count: int) -> tuple[TokenLogprob, ...]:
-    """The `count` most probable tokens, most probable first, ties by the smaller id."""
+    """Return the `count` most probable tokens, most probable first; of equal ones the smaller id comes first."""
     log_total = _log_sum_exp(logits)
     order = sorted(range(len(logits)), key=lambda token: (-logits[token], token))
     return tuple(TokenLogprob(token, logits[token] - log_total) for token in order[:count])
@@ -113,10 +113,10 @@ def _penalise(logits: Sequence[float], terms: SamplingTerms, counts: Mapping[int
 
 
 def _candidate_weights(scaled: Sequence[float], terms: SamplingTerms) -> list[tuple[int, float]]:
-    """What is left after top_k, top_p and min_p: (token, weight) by ascending id."""
+    """Return the candidates that top_k, top_p and min_p leave, as (token, weight) by ascending id."""
     largest = max(scaled)
     if not math.isfinite(largest) or not math.isfinite(min(scaled)):
-        raise ValueError("a logit over the temperature is not finite")
+        raise ValueError("a logit divided by the temperature is not finite")
     order = sorted(range(len(scaled)), key=lambda token: (-scaled[token], token))
     if terms.top_k > 0:
         order = order[: terms.top_k]
@@ -129,7 +129,7 @@ def _candidate_weights(scaled: Sequence[float], terms: SamplingTerms) -> list[tu
 
 
 def _shortest_prefix(kept: list[tuple[int, float]], top_p: float) -> list[tuple[int, float]]:
-    """The shortest non-empty prefix that holds at least `top_p` of the whole weight."""
+    """Return the shortest non-empty prefix that holds at least `top_p` of the whole weight."""
     threshold = top_p * _total([weight for _, weight in kept])
     running = 0.0
     for length, (_, weight) in enumerate(kept, start=1):
@@ -145,7 +145,7 @@ def _log_sum_exp(logits: Sequence[float]) -> float:
 
 
 def _total(values: Sequence[float]) -> float:
-    """Sum in order, rounding each step: `sum` compensates from Python 3.12 on, other languages do not."""
+    """Add in order and round each step. From Python 3.12 on, `sum` compensates, which other languages do not."""
     total = 0.0
     for value in values:
         total += value

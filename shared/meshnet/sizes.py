@@ -1,4 +1,4 @@
-"""Numbers of bytes for people: powers of 1024."""
+"""Writes numbers of bytes for people, in powers of 1024."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ KIB: Final = 1024
 
 
 def size(size_bytes: int) -> str:
-    """Bytes in the largest unit that leaves at least 1."""
+    """Return a size such as "1.50 GiB", in the largest unit in which it is at least 1."""
     value, unit = float(size_bytes), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if value < KIB:

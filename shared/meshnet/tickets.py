@@ -1,8 +1,9 @@
 """Tickets: a member's right to take part in one session on one relay, signed by the site.
 
-Invariants: bytes in, verdict out; no clock (the caller gives now) and no memory of what was seen (the relay's flow
-refuses replays). A ticket returned by `verify_ticket` is signed by the site, meant for this relay and this member, in
-time, and names only edges that start or end at the member. Source: docs/wire.md, Relay and Signatures.
+Invariants: bytes in, verdict out. There is no clock (the caller gives the time) and no memory of earlier tickets (the
+relay refuses replays). If `verify_ticket` returns a ticket, the site has signed it, it is meant for this relay and this
+member, it is in time, and it names only edges that start or end at the member. Source: docs/wire.md, Relay and
+Signatures.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
     from meshnet.keys import SigningKey
 
 TICKET_ID_BYTES: Final = 16
-# A ticket of a Gateway with 64 stages has 129 edges of about 20 bytes.
+# A Gateway's ticket for 64 stages has 129 edges of about 20 bytes.
 MAX_TICKET_BYTES: Final = 16 * 1024
 
 
 class TicketCode(StrEnum):
-    """Why a ticket was refused."""
+    """The reason why a ticket was refused."""
 
     MALFORMED = "ticket_malformed"
     FORGED = "ticket_forged"
@@ -39,7 +40,7 @@ class TicketCode(StrEnum):
 
 
 class TicketError(ProtocolError):
-    """A ticket gives no right here and now."""
+    """A ticket does not give the right to bind on this relay now."""
 
     def __init__(self, code: TicketCode, message: str) -> None:
         super().__init__(code, "Ticket refused", message)
@@ -47,10 +48,12 @@ class TicketError(ProtocolError):
 
 @dataclass(frozen=True, slots=True)
 class EdgePermit:
-    """What may travel on one edge. Control packets go both ways along it regardless.
+    """The kinds of packets that may travel on one edge. Control packets may go both ways along it in any case.
 
     Attributes:
-        window_bytes: payload bytes that may wait in the relay for the receiver.
+        window_bytes: most payload bytes that may wait in the relay for the receiver.
+        carries_frames: frames may travel.
+        carries_tokens: token events may travel.
     """
 
     edge: Edge
@@ -61,14 +64,14 @@ class EdgePermit:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """The terms. Fields as in `relay.proto`.
+    """The content of a ticket; the fields are those of `relay.proto`.
 
     Attributes:
         member_key: Ed25519 public key of the connection that may bind.
         permits: every edge that starts or ends at the member.
-        bytes_max: payload bytes that the member may send over the session's life.
-        bytes_per_s: sustained rate of what it sends; bursts up to one second of it.
-        bind_before_unix_s: by the site's clock, which the relay shares.
+        bytes_max: most payload bytes that the member may send during the session.
+        bytes_per_s: sustained rate at which it may send; a burst may have one second's worth.
+        bind_before_unix_s: end of the time to bind, by the site's clock, which the relay shares.
     """
 
     ticket_id: bytes
@@ -83,7 +86,7 @@ class Ticket:
 
 
 def sign_ticket(ticket: Ticket, site_key: SigningKey) -> bytes:
-    """Serialise and sign a ticket: the bytes of a `SignedTicket`."""
+    """Serialise and sign a ticket; return the bytes of a `SignedTicket`."""
     body = relay_pb2.Ticket(
         ticket_id=ticket.ticket_id,
         relay_id=ticket.relay_id,
@@ -112,19 +115,19 @@ def sign_ticket(ticket: Ticket, site_key: SigningKey) -> bytes:
 def verify_ticket(
     data: bytes, *, site_public_key: bytes, relay_id: str, member_key: bytes, now_unix_s: float
 ) -> Ticket:
-    """Decide whether `data` lets the owner of `member_key` bind on this relay now.
+    """Check that `data` lets the owner of `member_key` bind on this relay now, and return the ticket.
 
     The signature is checked before anything inside is read.
 
     Raises:
-        TicketError: it does not; the code says why.
+        TicketError: it does not; the code gives the reason.
     """
     if len(data) > MAX_TICKET_BYTES:
-        raise TicketError(TicketCode.MALFORMED, f"A ticket of {len(data)} bytes, over {MAX_TICKET_BYTES}.")
+        raise TicketError(TicketCode.MALFORMED, f"A ticket has {len(data)} bytes; the limit is {MAX_TICKET_BYTES}.")
     try:
         signed = relay_pb2.SignedTicket.FromString(data)
     except DecodeError as error:
-        raise TicketError(TicketCode.MALFORMED, "The bytes are no signed ticket.") from error
+        raise TicketError(TicketCode.MALFORMED, "The bytes are not a signed ticket.") from error
     if not verify(site_public_key, SignatureContext.TICKET, signed.ticket, signed.signature):
         raise TicketError(TicketCode.FORGED, "The site did not sign this ticket.")
     ticket = _read_ticket(signed.ticket)
@@ -138,9 +141,9 @@ def verify_ticket(
 
 
 def claimed_place(data: bytes) -> tuple[SessionKey, int] | None:
-    """The session and stage that a signed ticket claims, only good to address an answer: nothing is verified.
+    """Return the session and stage that a signed ticket claims, or None if the bytes name none.
 
-    None where the bytes name none.
+    Nothing is verified, so the result may only be used to address an answer.
     """
     if len(data) > MAX_TICKET_BYTES:
         return None
@@ -156,7 +159,7 @@ def _read_ticket(data: bytes) -> Ticket:
     try:
         body = relay_pb2.Ticket.FromString(data)
     except DecodeError as error:
-        raise TicketError(TicketCode.MALFORMED, "The signed bytes are no ticket.") from error
+        raise TicketError(TicketCode.MALFORMED, "The signed bytes are not a ticket.") from error
     _require(len(body.ticket_id) == TICKET_ID_BYTES, "a ticket id of 16 bytes")
     _require(len(body.session) == SESSION_ID_BYTES and body.epoch >= 1, "a session and an epoch")
     _require(is_stage(body.stage), "a stage")
@@ -186,6 +189,6 @@ def _read_permit(permit: relay_pb2.EdgePermit, stage: int) -> EdgePermit:
     return EdgePermit(edge, permit.window_bytes, carries_frames=permit.frames, carries_tokens=permit.tokens)
 
 
-def _require(condition: bool, what: str) -> None:
+def _require(condition: bool, need: str) -> None:
     if not condition:
-        raise TicketError(TicketCode.MALFORMED, f"A ticket needs {what}.")
+        raise TicketError(TicketCode.MALFORMED, f"A ticket needs {need}.")

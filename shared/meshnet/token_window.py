@@ -1,9 +1,9 @@
 """Both ends of the stream of token events, without I/O.
 
-Invariants: indices are consecutive over the whole generation; the tail keeps every event until it is acknowledged and
-never runs more than its window past the last acknowledgement; the Gateway takes each index once, in order, and nothing
-after the finish. Times are the caller's monotonic seconds. `TokenSender` is for tails that are written in Python; the
-worker has its own, which the same tests hold. Source: docs/wire.md, Credits and Finish.
+Invariants: indices are consecutive over the whole generation. The tail keeps every event until it is acknowledged, and
+never runs further past the last acknowledgement than its window. The Gateway takes each index once, in order, and
+nothing after the finish. Times are the caller's monotonic seconds. `TokenSender` is for tails written in Python; the
+worker has its own, which must pass the same tests. Source: docs/wire.md, Credits and Finish.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GenerationTerms:
-    """What ends a generation, and how far it may run ahead.
+    """The limits of one generation, and how far the tail may run ahead.
 
     Attributes:
-        prompt_tokens: positions before the first generated token.
-        max_tokens: generated at most, `committed` included.
-        committed: tokens generated before this epoch.
-        context_length: positions a sequence may hold.
-        token_window: events without an acknowledgement.
+        prompt_tokens: number of positions before the first generated token.
+        max_tokens: most tokens to generate, `committed` included.
+        end_tokens: ids that end the generation.
+        vocab_size: number of token ids; each is below it.
+        context_length: most positions that a sequence may have.
+        committed: number of tokens that were generated before this epoch.
+        token_window: most events without an acknowledgement.
     """
 
     prompt_tokens: int
@@ -40,16 +42,16 @@ class GenerationTerms:
     token_window: int = 32
 
     def finish_of(self, index: int, token_id: int) -> FinishReason | None:
-        """Why the generation ends with this token, or None."""
+        """Return why the generation ends with this token, or None if it goes on."""
         if token_id in self.end_tokens:
             return FinishReason.STOP
-        # A token at the context's end has no cell to be computed in.
+        # At the end of the context there is no cell left to compute this token in.
         is_last = index + 1 >= self.max_tokens or self.prompt_tokens + index >= self.context_length
         return FinishReason.LENGTH if is_last else None
 
 
 class TokenSender:
-    """The tail's book of one generation. Not thread-safe."""
+    """The tail's record of one generation's token events. It is not thread-safe."""
 
     def __init__(self, terms: GenerationTerms, now_s: float) -> None:
         self._terms = terms
@@ -66,26 +68,26 @@ class TokenSender:
 
     @property
     def has_window(self) -> bool:
-        """Whether one more token may be computed before the next acknowledgement."""
+        """Tell if one more token may be computed before the next acknowledgement."""
         return self._next_index < self._first_unacknowledged + self._terms.token_window
 
     @property
     def unacknowledged(self) -> tuple[TokenEvent, ...]:
-        """Events to send again to a Gateway that came back, in order."""
+        """The events to send again, in order, if the Gateway comes back."""
         return tuple(self._unacknowledged)
 
     def waiting_since_s(self) -> float | None:
-        """Since when nothing was acknowledged while the window is full; None where it is not."""
+        """Return when the tail began to wait for an acknowledgement, in seconds; None if the window is not full."""
         return None if self.is_finished or self.has_window else self._progress_at_s
 
     def commit(self, drawn: TokenEvent, now_s: float) -> TokenEvent:
-        """Record a drawn token; returns its event with `index`, `position` and `finish` filled in.
+        """Record a drawn token; return its event with `index`, `position` and `finish` filled in.
 
         Raises:
-            ValueError: the generation has finished.
+            ValueError: the generation has already finished.
         """
         if self.is_finished:
-            raise ValueError("the generation has finished")
+            raise ValueError("the generation has already finished")
         index = self._next_index
         event = TokenEvent(
             index=index,
@@ -105,13 +107,13 @@ class TokenSender:
         return event
 
     def acknowledge(self, ack: Ack, now_s: float) -> None:
-        """The Gateway has everything up to `ack.seq`.
+        """Record that the Gateway has everything up to `ack.seq`.
 
         Raises:
-            MessageError: `malformed`: never sent.
+            MessageError: `malformed` if such a token was never sent.
         """
         if ack.seq >= self._next_index:
-            raise MessageError(FailureCode.MALFORMED, "an acknowledgement of a token that was never sent")
+            raise MessageError(FailureCode.MALFORMED, "an acknowledgement is of a token that was never sent")
         while self._unacknowledged and self._unacknowledged[0].index <= ack.seq:
             self._unacknowledged.popleft()
         if ack.seq >= self._first_unacknowledged:
@@ -120,7 +122,7 @@ class TokenSender:
 
 
 class TokenReceiver:
-    """The Gateway's check of a generation's events. Not thread-safe."""
+    """Checks the token events of a generation on the Gateway's side. It is not thread-safe."""
 
     def __init__(self, terms: GenerationTerms) -> None:
         self._terms = terms
@@ -134,11 +136,12 @@ class TokenReceiver:
         return self._next_index
 
     def receive(self, event: TokenEvent) -> TokenEvent | None:
-        """Take an event; None for one that was seen before.
+        """Check an event and return it, or None if it came before.
 
         Raises:
-            MessageError: a gap (`sequence_gap`), a token outside the vocabulary (`bad_token_id`), another position than
-                the index says (`wrong_position`), or a token past the limits or a finish for no reason (`malformed`).
+            MessageError: `sequence_gap` if an event is missing; `bad_token_id` if the token is outside the vocabulary;
+                `wrong_position` if the position does not follow from the index; `malformed` if the token is past the
+                limits or its finish is wrong.
         """
         if event.index < self._next_index:
             self.repeated_events += 1
@@ -149,18 +152,21 @@ class TokenReceiver:
         return event
 
     def ack(self) -> Ack | None:
-        """What to acknowledge now, once its reader has taken it all; None before the first event of this epoch."""
+        """Return the ack for every event received in this epoch, or None if there is none.
+
+        Ask for it only after the reader has taken all of them.
+        """
         return None if self._next_index == self._terms.committed else Ack(self._next_index - 1)
 
     def _check(self, event: TokenEvent) -> None:
         terms = self._terms
         if event.index > self._next_index:
-            raise MessageError(FailureCode.SEQUENCE_GAP, f"token {event.index} where {self._next_index} is next")
+            raise MessageError(FailureCode.SEQUENCE_GAP, f"token {event.index} came, but {self._next_index} is next")
         if self.is_finished or event.index >= terms.max_tokens:
-            raise MessageError(FailureCode.MALFORMED, "a token past the generation's end")
+            raise MessageError(FailureCode.MALFORMED, "a token comes after the generation's end")
         if event.token_id >= terms.vocab_size:
-            raise MessageError(FailureCode.BAD_TOKEN_ID, "a token outside the vocabulary")
+            raise MessageError(FailureCode.BAD_TOKEN_ID, "a token is outside the vocabulary")
         if event.position != terms.prompt_tokens + event.index:
             raise MessageError(FailureCode.WRONG_POSITION, "a token's position does not follow from its index")
         if event.finish != terms.finish_of(event.index, event.token_id):
-            raise MessageError(FailureCode.MALFORMED, "a finish that the token gives no reason for, or none where due")
+            raise MessageError(FailureCode.MALFORMED, "a finish is missing, or the token gives no reason for it")

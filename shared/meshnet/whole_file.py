@@ -1,7 +1,7 @@
-"""Files that are whole or absent, whatever happens while they are written.
+"""Writes files that are whole or absent, even if the machine crashes meanwhile.
 
-Invariant: a file is replaced by rename after its bytes are on disk, so a crash leaves the old or the new one; a failed
-write leaves nothing beside it.
+Invariant: a file is replaced by a rename after its bytes are on disk, so a crash leaves the old file or the new one. If
+writing fails, no other file is left behind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
-# For everybody whom the process' umask lets.
+# Readable and writable by everybody, less the process's umask.
 COMMON_FILE_MODE: Final = 0o666
 
 
@@ -21,14 +21,14 @@ def write_whole(path: Path, data: bytes, mode: int = COMMON_FILE_MODE) -> None:
     """Replace `path` by `data`, atomically and durably. Blocking.
 
     Args:
-        path: in a folder that exists.
-        data: all of it.
-        mode: permissions, less the umask.
+        path: a file in a folder that exists.
+        data: the whole content.
+        mode: permissions of a new file, less the umask.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
-    draft = path.with_name(f".draft-{secrets.token_hex(8)}")  # a name of its own may be too long with more behind it
+    draft = path.with_name(f".draft-{secrets.token_hex(8)}")  # a longer form of the file's name might be too long
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:

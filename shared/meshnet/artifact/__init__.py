@@ -1,4 +1,5 @@
-"""The files of a model: what they hold, what they are called by, and which parts belong to which layers.
+"""A model's files: reading them, identifying them by digest, and assigning their tensors to layers.
 
-Invariant: everything read from a file is untrusted until it is checked; wrong bytes are an `ArtifactError`.
+Invariant: everything read from a file is untrusted until it is checked. If its bytes are wrong, `ArtifactError` is
+raised.
 """

@@ -1,8 +1,8 @@
-"""Bytes to frozen frames and back.
+"""Converts bytes to frozen frames and back.
 
-Invariants: size is checked before parsing, the address before everything else, every number before use; whatever the
-bytes are, nothing but `MessageError` (a `ProtocolError`) is raised. Serialising what was parsed gives the bytes of the
-canonical encoding. Unknown fields are dropped, so that a newer peer can add some.
+Invariants: the size is checked before parsing, the address before all other fields, and every number before it is used.
+For any bytes, nothing but `MessageError` (a `ProtocolError`) is raised. If a parsed frame is serialised, the result is
+the canonical encoding. Unknown fields are dropped, so that newer peers can add fields.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ def parse_frame(data: bytes, *, limit_bytes: int = MAX_MESSAGE_BYTES) -> Frame:
     """Read one frame from untrusted bytes.
 
     Raises:
-        MessageError: with the failure code; its `address` says whether only a session fails.
+        MessageError: the bytes are refused. If its `address` is set, only that session fails.
     """
-    require(len(data) <= limit_bytes, FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes over {limit_bytes}", None)
+    require(len(data) <= limit_bytes, FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes exceed {limit_bytes}", None)
     try:
         message = frame_pb2.Frame.FromString(data)
     except DecodeError as error:
-        raise MessageError(MALFORMED, "the bytes are no frame") from error
+        raise MessageError(MALFORMED, "the bytes are not a frame") from error
     return read_frame(message)
 
 
 def serialise_frame(frame: Frame) -> bytes:
-    """Encode a frame; the caller keeps it under the message limit (`fragment_frame`)."""
+    """Encode a frame. The caller keeps it below the message limit with `fragment_frame`."""
     return write_frame(frame).SerializeToString(deterministic=True)
 
 
@@ -65,18 +65,18 @@ def read_frame(message: frame_pb2.Frame) -> Frame:
     """Check a decoded message and freeze it.
 
     Raises:
-        MessageError: as `parse_frame`.
+        MessageError: see `parse_frame`.
     """
     address = read_address(message.session, message.epoch, message.from_stage, message.to_stage)
     require(message.to_stage != GATEWAY_STAGE, MALFORMED, "the Gateway takes no frames", address)
     _check_header(message, address)
     tensors = tuple(_read_tensor(tensor, message.rows, address) for tensor in message.tensors)
-    require(len({tensor.name for tensor in tensors}) == len(tensors), MALFORMED, "two tensors of one name", address)
+    require(len({tensor.name for tensor in tensors}) == len(tensors), MALFORMED, "two tensors have one name", address)
     fragment = _read_fragment(message.fragment, tensors, address) if message.HasField("fragment") else None
     if fragment is None:
         for tensor in tensors:
             length = len(tensor.data)
-            require(length == tensor.packed_bytes, FailureCode.WRONG_SIZE, f"{length} bytes of rows", address)
+            require(length == tensor.packed_bytes, FailureCode.WRONG_SIZE, f"rows have {length} bytes", address)
     return Frame(
         session=message.session,
         epoch=message.epoch,
@@ -98,7 +98,7 @@ def read_frame(message: frame_pb2.Frame) -> Frame:
 
 
 def write_frame(frame: Frame) -> frame_pb2.Frame:
-    """Build the message of a frame."""
+    """Build the protobuf message of a frame."""
     return frame_pb2.Frame(
         session=frame.session,
         epoch=frame.epoch,
@@ -120,33 +120,33 @@ def write_frame(frame: Frame) -> frame_pb2.Frame:
 
 
 def read_address(session: bytes, epoch: int, from_stage: int, to_stage: int) -> Address:
-    """Check what names a session and an edge; shared by frames and edge messages.
+    """Check the fields that name a session and an edge; frames and edge messages share them.
 
     Raises:
         MessageError: `malformed`, without an address.
     """
-    require(len(session) == SESSION_ID_BYTES, MALFORMED, f"a session id of {len(session)} bytes", None)
+    require(len(session) == SESSION_ID_BYTES, MALFORMED, f"a session id has {len(session)} bytes", None)
     require(epoch >= 1, MALFORMED, "epochs count from 1", None)
-    require(is_stage(from_stage) and is_stage(to_stage), MALFORMED, "a stage out of range", None)
+    require(is_stage(from_stage) and is_stage(to_stage), MALFORMED, "a stage is out of range", None)
     require(from_stage != to_stage, MALFORMED, "an edge from a stage to itself never leaves the worker", None)
     return Address(SessionKey(session, epoch), Edge(from_stage, to_stage))
 
 
 def read_residence(entries: Iterable[frame_pb2.StageResidence], address: Address) -> tuple[StageResidence, ...]:
-    """Freeze the residence list: one entry a stage at most, real stages only.
+    """Freeze the residence list, which holds at most one entry for each stage and none for the Gateway.
 
     Raises:
-        MessageError: `malformed`.
+        MessageError: `malformed` if the list breaks these rules.
     """
     residence = tuple(StageResidence(e.stage, e.queue_us, e.compute_us, e.codec_us) for e in entries)
     stages = {entry.stage for entry in residence}
-    require(len(stages) == len(residence), MALFORMED, "two residence entries of one stage", address)
-    require(all(stage < MAX_STAGES for stage in stages), MALFORMED, "residence of no stage", address)
+    require(len(stages) == len(residence), MALFORMED, "two residence entries are of one stage", address)
+    require(all(stage < MAX_STAGES for stage in stages), MALFORMED, "a residence entry names no stage", address)
     return residence
 
 
 def write_residence(entry: StageResidence) -> frame_pb2.StageResidence:
-    """Build the message of one residence entry."""
+    """Build the protobuf message of one residence entry."""
     return frame_pb2.StageResidence(
         stage=entry.stage, queue_us=entry.queue_us, compute_us=entry.compute_us, codec_us=entry.codec_us
     )
@@ -154,34 +154,34 @@ def write_residence(entry: StageResidence) -> frame_pb2.StageResidence:
 
 def _check_header(message: frame_pb2.Frame, address: Address) -> None:
     rows, ids, wanted, phase = message.rows, message.token_ids, message.logits_rows, int(message.phase)
-    require(1 <= rows <= MAX_ROWS, MALFORMED, f"{rows} rows", address)
-    require(phase in set(Phase), MALFORMED, "no phase that is known", address)
-    require(message.position + rows <= MAX_POSITION, MALFORMED, "a position out of range", address)
-    require(phase != Phase.DECODE or rows == 1, MALFORMED, "a decode frame of several rows", address)
+    require(1 <= rows <= MAX_ROWS, MALFORMED, f"a frame has {rows} rows", address)
+    require(phase in set(Phase), MALFORMED, "the phase is unknown", address)
+    require(message.position + rows <= MAX_POSITION, MALFORMED, "a position is out of range", address)
+    require(phase != Phase.DECODE or rows == 1, MALFORMED, "a decode frame has several rows", address)
     is_prefill = phase == Phase.PREFILL
-    require(is_prefill or not message.prompt_end, MALFORMED, "a prompt's end outside prefill", address)
+    require(is_prefill or not message.prompt_end, MALFORMED, "a prompt ends outside prefill", address)
     require(len(ids) in {0, rows}, MALFORMED, f"{len(ids)} token ids for {rows} rows", address)
-    require(all(i <= MAX_TOKEN_ID for i in ids), FailureCode.BAD_TOKEN_ID, "a token id out of range", address)
+    require(all(i <= MAX_TOKEN_ID for i in ids), FailureCode.BAD_TOKEN_ID, "a token id is out of range", address)
     ascending = all(a < b for a, b in pairwise(wanted))
     require(ascending and all(row < rows for row in wanted), MALFORMED, "logits rows out of order or range", address)
-    require(len(message.tensors) <= MAX_TENSORS, MALFORMED, f"{len(message.tensors)} tensors", address)
+    require(len(message.tensors) <= MAX_TENSORS, MALFORMED, f"a frame has {len(message.tensors)} tensors", address)
 
 
 def _read_tensor(message: frame_pb2.Tensor, rows: int, address: Address) -> Tensor:
     dtype, codec = int(message.dtype), int(message.codec)
     named = 1 <= len(message.name.encode()) <= MAX_TENSOR_NAME_BYTES
     require(named, MALFORMED, "a tensor's name is empty or too long", address)
-    require(dtype in set(DType), FailureCode.WRONG_DTYPE, "no element type that is known", address)
-    require(codec in set(Codec), FailureCode.WRONG_DTYPE, "no codec that is known", address)
+    require(dtype in set(DType), FailureCode.WRONG_DTYPE, "the element type is unknown", address)
+    require(codec in set(Codec), FailureCode.WRONG_DTYPE, "the codec is unknown", address)
     shape = tuple(message.shape)
     fits = len(shape) == 2 and shape[0] == rows and 1 <= shape[1] <= MAX_ELEMENTS_PER_ROW
-    require(fits, FailureCode.WRONG_SHAPE, f"{len(shape)} dimensions, or not [rows, elements]", address)
+    require(fits, FailureCode.WRONG_SHAPE, "a tensor's shape is not [rows, elements]", address)
     packs_f32 = codec == Codec.RAW or dtype == DType.F32
-    require(packs_f32, FailureCode.WRONG_DTYPE, "only f32 rows are packed by a codec", address)
+    require(packs_f32, FailureCode.WRONG_DTYPE, "a codec packs only f32 rows", address)
     blocks = codec != Codec.Q8_0 or shape[1] % Q8_0_BLOCK_ELEMENTS == 0
-    require(blocks, FailureCode.WRONG_SHAPE, "q8_0 rows are whole blocks of 32", address)
+    require(blocks, FailureCode.WRONG_SHAPE, "q8_0 needs rows of whole blocks of 32", address)
     tensor = Tensor(message.name, DType(dtype), (shape[0], shape[1]), Codec(codec), message.data)
-    require(tensor.packed_bytes <= MAX_TENSOR_BYTES, FailureCode.MESSAGE_TOO_LARGE, "rows beyond any window", address)
+    require(tensor.packed_bytes <= MAX_TENSOR_BYTES, FailureCode.MESSAGE_TOO_LARGE, "rows exceed any window", address)
     return tensor
 
 
@@ -199,7 +199,7 @@ def _read_fragment(message: frame_pb2.Fragment, tensors: tuple[Tensor, ...], add
     fragment = Fragment(message.index, message.count, message.offset_bytes, message.total_bytes)
     require(len(tensors) == 1, MALFORMED, "a fragmented frame has one tensor", address)
     counted = 2 <= fragment.count <= MAX_FRAGMENTS and fragment.index < fragment.count
-    require(counted, MALFORMED, "a fragment's index or count out of range", address)
+    require(counted, MALFORMED, "a fragment's index or count is out of range", address)
     whole = fragment.total_bytes == tensors[0].packed_bytes
     require(whole, FailureCode.WRONG_SIZE, "a fragment's total is not its rows' size", address)
     end_bytes = fragment.offset_bytes + len(tensors[0].data)

@@ -1,6 +1,7 @@
-"""Bytes to frozen edge messages and back.
+"""Converts bytes to frozen edge messages and back.
 
-Invariants: as `meshnet.frame.codec`: size before parse, the address first, nothing but `MessageError` is raised.
+Invariants: see `meshnet.frame.codec`. The size is checked before parsing, the address first, and only `MessageError` is
+raised.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ def parse_edge_message(data: bytes, *, limit_bytes: int = MAX_MESSAGE_BYTES) -> 
     """Read one edge message from untrusted bytes.
 
     Raises:
-        MessageError: with the failure code; its `address` says whether only a session fails.
+        MessageError: the bytes are refused. If its `address` is set, only that session fails.
     """
-    require(len(data) <= limit_bytes, FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes over {limit_bytes}", None)
+    require(len(data) <= limit_bytes, FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes exceed {limit_bytes}", None)
     try:
         message = session_pb2.EdgeMessage.FromString(data)
     except DecodeError as error:
-        raise MessageError(MALFORMED, "the bytes are no edge message") from error
+        raise MessageError(MALFORMED, "the bytes are not an edge message") from error
     return read_edge_message(message)
 
 
@@ -64,16 +65,16 @@ def read_edge_message(message: session_pb2.EdgeMessage) -> EdgeMessage:
     """Check a decoded message and freeze it.
 
     Raises:
-        MessageError: as `parse_edge_message`.
+        MessageError: see `parse_edge_message`.
     """
     address = read_address(message.session, message.epoch, message.from_stage, message.to_stage)
     which = message.WhichOneof("body")
-    require(which is not None, MALFORMED, "an edge message without a body", address)
+    require(which is not None, MALFORMED, "an edge message has no body", address)
     return EdgeMessage.on(address, _READERS[str(which)](message, address))
 
 
 def write_edge_message(message: EdgeMessage) -> session_pb2.EdgeMessage:
-    """Build the message; text for people is cut to its limit."""
+    """Build the protobuf message. If a text for people is too long, it is cut to its limit."""
     written = session_pb2.EdgeMessage(
         session=message.session, epoch=message.epoch, from_stage=message.from_stage, to_stage=message.to_stage
     )
@@ -119,16 +120,17 @@ def _write_token(event: TokenEvent) -> session_pb2.TokenEvent:
 
 def _read_token(message: session_pb2.EdgeMessage, address: Address) -> TokenEvent:
     token = message.token
-    require(token.token_id <= MAX_TOKEN_ID, FailureCode.BAD_TOKEN_ID, "a token id out of range", address)
-    require(token.position <= MAX_POSITION, MALFORMED, "a position out of range", address)
-    require(token.index <= MAX_POSITION, MALFORMED, "an index out of range", address)
-    require(token.finish in {0, *FinishReason}, MALFORMED, "no finish reason that is known", address)
-    require(len(token.top_logprobs) <= MAX_TOP_LOGPROBS, MALFORMED, "too many alternatives", address)
+    require(token.token_id <= MAX_TOKEN_ID, FailureCode.BAD_TOKEN_ID, "a token id is out of range", address)
+    require(token.position <= MAX_POSITION, MALFORMED, "a position is out of range", address)
+    require(token.index <= MAX_POSITION, MALFORMED, "an index is out of range", address)
+    require(token.finish in {0, *FinishReason}, MALFORMED, "the finish reason is unknown", address)
+    require(len(token.top_logprobs) <= MAX_TOP_LOGPROBS, MALFORMED, "a token has too many alternatives", address)
     top = tuple(TokenLogprob(entry.token_id, entry.logprob) for entry in token.top_logprobs)
     logprob = token.logprob if token.HasField("logprob") else None
     values = [entry.logprob for entry in top] + ([] if logprob is None else [logprob])
-    require(all(math.isfinite(value) for value in values), FailureCode.NOT_FINITE, "a logprob", address)
-    require(all(e.token_id <= MAX_TOKEN_ID for e in top), FailureCode.BAD_TOKEN_ID, "an alternative", address)
+    require(all(math.isfinite(value) for value in values), FailureCode.NOT_FINITE, "a logprob is not finite", address)
+    in_range = all(entry.token_id <= MAX_TOKEN_ID for entry in top)
+    require(in_range, FailureCode.BAD_TOKEN_ID, "an alternative's token id is out of range", address)
     return TokenEvent(
         index=token.index,
         token_id=token.token_id,
@@ -142,19 +144,19 @@ def _read_token(message: session_pb2.EdgeMessage, address: Address) -> TokenEven
 
 
 def _read_prefill(message: session_pb2.EdgeMessage, address: Address) -> PrefillProgress:
-    require(message.prefill.done <= MAX_POSITION, MALFORMED, "a position out of range", address)
+    require(message.prefill.done <= MAX_POSITION, MALFORMED, "a position is out of range", address)
     return PrefillProgress(message.prefill.done, read_residence(message.prefill.residence, address))
 
 
 def _read_failure(message: session_pb2.EdgeMessage, address: Address) -> StageFailure:
     failure = message.failure
-    require(CODE_PATTERN.fullmatch(failure.code) is not None, MALFORMED, "no failure code", address)
-    require(failure.stage < MAX_STAGES, MALFORMED, "a failure of no stage", address)
+    require(CODE_PATTERN.fullmatch(failure.code) is not None, MALFORMED, "a failure has no valid code", address)
+    require(failure.stage < MAX_STAGES, MALFORMED, "a failure names no stage", address)
     return StageFailure(failure.code, _read_text(failure.message, address), failure.stage)
 
 
 def _read_text(text: str, address: Address) -> str:
-    require(len(text.encode()) <= MAX_TEXT_BYTES, MALFORMED, "a text that is too long", address)
+    require(len(text.encode()) <= MAX_TEXT_BYTES, MALFORMED, "a text is too long", address)
     return text
 
 

@@ -1,7 +1,7 @@
-"""Frozen types of everything but frames that travels on an edge.
+"""Frozen types of the edge messages: everything except frames that travels on an edge.
 
-Invariant: a value read by `meshnet.frame.edge_codec` obeys the limits below; whether it fits a session is decided by
-`meshnet.session` and `meshnet.token_window`.
+Invariant: a value read by `meshnet.frame.edge_codec` obeys the limits below. `meshnet.session` and
+`meshnet.token_window` decide if it fits its session.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from meshnet.ids import Address, Edge, SessionKey
 if TYPE_CHECKING:
     from meshnet.frame.frames import StageResidence
 
-# `reason` and `message` are for people; longer ones are cut by the sender and refused by the receiver.
+# `reason` and `message` are for people. If one is longer than this, the sender cuts it and a receiver refuses it.
 MAX_TEXT_BYTES: Final = 512
-# Failure codes, wherever they travel.
+# Every failure code on the wire matches this.
 CODE_PATTERN: Final = re.compile(r"[a-z0-9_]{1,64}")
 # Source: the OpenAI API's limit for top_logprobs.
 MAX_TOP_LOGPROBS: Final = 20
 
 
 class FinishReason(IntEnum):
-    """Why the tail ended the generation."""
+    """The reason why the tail ended the generation."""
 
-    STOP = 1
-    LENGTH = 2
+    STOP = 1  # the token ends the generation
+    LENGTH = 2  # the limit of tokens or the context's end was reached
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """One alternative and its natural-log probability, before truncation."""
+    """An alternative token and its natural-log probability, before top_k, top_p and min_p are applied."""
 
     token_id: int
     logprob: float
@@ -41,7 +41,7 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class TokenEvent:
-    """One committed token, tail -> Gateway; `index` is consecutive from 0 over the whole generation."""
+    """One committed token, sent by the tail to the Gateway; `index` counts from 0 over the whole generation."""
 
     index: int
     token_id: int
@@ -55,7 +55,7 @@ class TokenEvent:
 
 @dataclass(frozen=True, slots=True)
 class PrefillProgress:
-    """Prompt positions computed by the stage that sends it."""
+    """Number of prompt positions that the sending stage has computed."""
 
     done: int
     residence: tuple[StageResidence, ...] = ()
@@ -63,21 +63,21 @@ class PrefillProgress:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Everything on the edge up to `seq` (frames) or index (token events) was consumed, inclusive."""
+    """The receiver has consumed everything up to `seq`, inclusive: a frame's `seq`, or a token event's index."""
 
     seq: int
 
 
 @dataclass(frozen=True, slots=True)
 class SessionGone:
-    """Answer to a frame for an unknown, closed or older session."""
+    """The answer to a frame if its session is unknown or closed, or if its epoch is older than the current one."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class StageFailure:
-    """Why a stage gave up; `stage` is the one at fault. `message` never holds prompt or completion text."""
+    """A stage gave up its session. `stage` is the one at fault; `message` never holds prompt or completion text."""
 
     code: str
     message: str
@@ -86,14 +86,14 @@ class StageFailure:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Ends a session; idempotent."""
+    """Ends a session. Sending it twice does no harm."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Keepalive:
-    """Resets the receiver's idle clock."""
+    """Tells the receiver that the session lives, so that its idle deadline starts again."""
 
 
 EdgeBody: TypeAlias = TokenEvent | PrefillProgress | Ack | SessionGone | StageFailure | Close | Keepalive
@@ -101,7 +101,7 @@ EdgeBody: TypeAlias = TokenEvent | PrefillProgress | Ack | SessionGone | StageFa
 
 @dataclass(frozen=True, slots=True)
 class EdgeMessage:
-    """A body and the edge it travels on (an Ack names the edge of the frames it acknowledges)."""
+    """A body and the edge that it is about; an Ack names the edge of the frames that it acknowledges."""
 
     session: bytes
     epoch: int
@@ -116,7 +116,7 @@ class EdgeMessage:
 
     @property
     def key(self) -> SessionKey:
-        """Session and epoch."""
+        """The session and its epoch."""
         return SessionKey(self.session, self.epoch)
 
     @property
@@ -126,5 +126,5 @@ class EdgeMessage:
 
     @property
     def address(self) -> Address:
-        """Session, epoch and edge."""
+        """The session, its epoch and the edge."""
         return Address(self.key, self.edge)

@@ -1,7 +1,7 @@
-"""A frame larger than one message travels in parts and is put together again.
+"""Cuts a frame that is larger than one message into parts, and joins the parts again.
 
-Invariants: all parts of a frame carry its header and share its `seq`; they arrive in order (every carrier keeps order);
-an assembler never holds more than the whole frame's own size. Source: docs/wire.md, Frames.
+Invariants: all parts of a frame carry its header and its `seq`. They arrive in order, since every carrier keeps order.
+An assembler never holds more than the frame's own size. Source: docs/wire.md, Frames.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from meshnet.frame.codec import serialise_frame
 from meshnet.frame.frames import MAX_FRAGMENTS, MAX_TENSOR_BYTES, Fragment, Frame
 from meshnet.frame.refusal import MessageError
 
-# Kept free for what wraps a frame: LinkMessage, BridgeBatch or a relay packet.
+# Reserved for the envelope around a frame: LinkMessage, BridgeBatch or a relay packet.
 ENVELOPE_RESERVE_BYTES: Final = 1024
-# Length prefixes of the tensor and of its data, which are not in an empty part: 5 bytes a varint at most, each.
+# Length prefixes of the tensor and its data, which an empty part does not have; each is a varint of at most 5 bytes.
 _LENGTH_PREFIX_BYTES: Final = 16
 
 
 def fragment_frame(frame: Frame, limit_bytes: int = MAX_MESSAGE_BYTES - ENVELOPE_RESERVE_BYTES) -> list[Frame]:
-    """Cut a whole frame into parts of at most `limit_bytes` each; a frame that fits stays as it is.
+    """Cut a whole frame into parts of at most `limit_bytes`. If the frame fits, it is returned as it is.
 
     Raises:
-        ValueError: the frame has not exactly one tensor, or the header alone leaves no room.
+        ValueError: the frame must be cut but has more than one tensor, or its header alone leaves no room.
     """
-    # The header without rows costs little to serialise; rows are copied only once they are known to fit.
+    # Serialising the header alone is cheap; rows are copied only after they are known to fit.
     header_bytes = _header_bytes(frame)
     if header_bytes + frame.data_bytes <= limit_bytes:
         return [frame]
@@ -41,14 +41,14 @@ def fragment_frame(frame: Frame, limit_bytes: int = MAX_MESSAGE_BYTES - ENVELOPE
 
 
 class FrameAssembler:
-    """Puts the parts of one frame together, in order. Not thread-safe; owned by one edge."""
+    """Joins the parts of one frame, in order. It is not thread-safe; one edge owns it."""
 
     def __init__(self) -> None:
         self._parts: list[Frame] = []
 
     @property
     def seq(self) -> int | None:
-        """The frame in assembly, or None."""
+        """`seq` of the frame whose parts are held, or None if no part is held."""
         return self._parts[0].seq if self._parts else None
 
     @property
@@ -58,14 +58,14 @@ class FrameAssembler:
 
     @property
     def held_bytes(self) -> int:
-        """Tensor bytes held."""
+        """Bytes of tensor data in the parts that are held."""
         return sum(part.data_bytes for part in self._parts)
 
     def add(self, part: Frame) -> Frame | None:
-        """Take the next part; returns the whole frame with the last one.
+        """Take the next part. Return the whole frame if it was the last part, otherwise None.
 
         Raises:
-            MessageError: a part out of order (`sequence_gap`), or one that contradicts the first (`malformed`).
+            MessageError: `sequence_gap` if the part is out of order; `malformed` if it contradicts the first part.
         """
         fragment = part.fragment
         if fragment is None or fragment.index != self.next_index:
@@ -81,7 +81,7 @@ class FrameAssembler:
         return self._join()
 
     def clear(self) -> None:
-        """Drop what is held."""
+        """Drop the parts that are held."""
         self._parts.clear()
 
     def _join(self) -> Frame:
@@ -92,7 +92,7 @@ class FrameAssembler:
 
 
 def _header(part: Frame) -> Frame:
-    """What all parts must have in common; residence and budget are those of the first."""
+    """Return the fields that all parts must share; each part's own data and offsets are blanked."""
     tensor = replace(part.tensors[0], data=b"")
     count = 0 if part.fragment is None else part.fragment.count
     return replace(part, tensors=(tensor,), fragment=Fragment(0, count, 0, 0))

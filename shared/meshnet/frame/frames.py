@@ -1,7 +1,7 @@
 """Frozen types of a frame: one step's rows of one session on one directed edge.
 
-Invariants: a value read by `meshnet.frame.codec` obeys every limit below and its fields agree with each other; whether
-it fits a session is decided by `meshnet.session` (sequence, window) and by the stage (position, contract).
+Invariants: a value read by `meshnet.frame.codec` obeys every limit below, and its fields agree with each other. Whether
+it fits its session is decided by `meshnet.session` (sequence, window) and by the stage (position, contract).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_TOKEN_ID: Final = 2**31 - 1
 MAX_TENSORS: Final = 8
 MAX_TENSOR_NAME_BYTES: Final = 64
 MAX_ELEMENTS_PER_ROW: Final = 1 << 20
-# Of one whole frame's first tensor: a 32 MiB prefill chunk with room to grow.
+# Packed bytes of the first tensor of a whole frame: a prefill chunk of 32 MiB, with room to grow.
 MAX_TENSOR_BYTES: Final = 256 * 1024 * 1024
 MAX_FRAGMENTS: Final = 4096
 Q8_0_BLOCK_ELEMENTS: Final = 32
@@ -27,11 +27,11 @@ Q8_0_BLOCK_BYTES: Final = 34
 
 
 class Phase(IntEnum):
-    """What the rows of a frame are for."""
+    """The kind of step that a frame's rows belong to."""
 
-    PREFILL = 1
-    DECODE = 2
-    VERIFY = 3
+    PREFILL = 1  # rows of the prompt
+    DECODE = 2  # one committed token
+    VERIFY = 3  # one committed token and several drafts
 
 
 class DType(IntEnum):
@@ -49,7 +49,7 @@ class DType(IntEnum):
 
 
 class Codec(IntEnum):
-    """How rows are packed in `Tensor.data`; RAW is the only exact one."""
+    """How rows are packed in `Tensor.data`. Only RAW keeps every bit."""
 
     RAW = 1
     BF16 = 2
@@ -57,15 +57,15 @@ class Codec(IntEnum):
 
     @property
     def label(self) -> str:
-        """Its name for people, and where it is stored."""
+        """The codec's name for people, also used in the database."""
         return self.name.lower()
 
     def can_pack(self, elements_per_row: int) -> bool:
-        """Whether rows of so many elements can be packed: q8_0 takes whole blocks."""
+        """Tell if rows of `elements_per_row` can be packed; q8_0 needs whole blocks."""
         return self is not Codec.Q8_0 or elements_per_row % Q8_0_BLOCK_ELEMENTS == 0
 
     def packed_bytes(self, elements: int, raw_element_bytes: int = 4) -> int:
-        """Bytes that so many elements of whole rows take."""
+        """Return the packed bytes of `elements` elements in whole rows."""
         match self:
             case Codec.BF16:
                 return elements * 2
@@ -80,8 +80,8 @@ class Tensor:
     """A named block of rows.
 
     Attributes:
-        shape: (rows, elements per row) of the whole frame, also in a fragment.
-        data: packed rows, little-endian, row-major; a fragment holds a part of them.
+        shape: (rows, elements per row) of the whole frame, even if this is a fragment.
+        data: packed rows, little-endian, row-major; a fragment holds only a part of them.
     """
 
     name: str
@@ -92,14 +92,14 @@ class Tensor:
 
     @property
     def packed_bytes(self) -> int:
-        """Bytes that all rows take once packed."""
+        """Packed bytes of all rows, even if this is a fragment."""
         rows, elements = self.shape
         return self.codec.packed_bytes(rows * elements, self.dtype.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class StageResidence:
-    """Time one stage kept a step's rows, microseconds by its own monotonic clock."""
+    """How long one stage kept a step's rows, in microseconds of its own monotonic clock."""
 
     stage: int
     queue_us: int
@@ -109,7 +109,7 @@ class StageResidence:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Which part of the first tensor's data a frame holds."""
+    """The position of a frame's data inside the first tensor's whole data."""
 
     index: int
     count: int
@@ -119,7 +119,7 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One step's rows. Fields as in `frame.proto`; `session` is 16 bytes, `epoch` counts from 1."""
+    """One step's rows. The fields are those of `frame.proto`; `session` has 16 bytes, and `epoch` counts from 1."""
 
     session: bytes
     epoch: int
@@ -140,7 +140,7 @@ class Frame:
 
     @property
     def key(self) -> SessionKey:
-        """Session and epoch."""
+        """The session and its epoch."""
         return SessionKey(self.session, self.epoch)
 
     @property
@@ -150,10 +150,10 @@ class Frame:
 
     @property
     def address(self) -> Address:
-        """Session, epoch and edge."""
+        """The session, its epoch and the edge."""
         return Address(self.key, self.edge)
 
     @property
     def data_bytes(self) -> int:
-        """Tensor bytes held by this message; what a window counts."""
+        """Bytes of tensor data in this message, which is the amount that a window counts."""
         return sum(len(tensor.data) for tensor in self.tensors)

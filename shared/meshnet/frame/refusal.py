@@ -1,7 +1,8 @@
-"""How a message that breaks the rules is refused.
+"""The error for a message that breaks the rules, and its effect on the connection.
 
-Invariant: an error without an address (or about an edge that the sender may not use) closes the connection; one with an
-address fails only that session, since a connection carries other people's sessions. Source: docs/wire.md, Frames.
+Invariant: if the error has no address, or if it is about an edge that the sender may not use, the connection is closed.
+Otherwise only the session at that address fails, since a connection carries other sessions too. Source: docs/wire.md,
+Frames.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class MessageError(ProtocolError):
     """A frame or an edge message was refused.
 
     Attributes:
-        address: the session and edge it named, once that much could be trusted; None before.
+        address: the session and edge that the message named; None if the error came before they could be trusted.
     """
 
     def __init__(self, code: FailureCode, message: str, address: Address | None = None) -> None:
@@ -28,7 +29,7 @@ class MessageError(ProtocolError):
 
     @property
     def closes_connection(self) -> bool:
-        """Whether the sender is distrusted as a whole, not only in this session."""
+        """Tell if the sender is distrusted as a whole, not only in this session."""
         return self.address is None or self.code == FailureCode.EDGE_NOT_PERMITTED
 
 
@@ -36,7 +37,7 @@ def require(condition: bool, code: FailureCode, message: str, address: Address |
     """Refuse a message unless `condition` holds.
 
     Raises:
-        MessageError: `condition` is false.
+        MessageError: with `code`, if `condition` is false.
     """
     if not condition:
         raise MessageError(code, message, address)

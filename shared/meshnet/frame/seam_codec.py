@@ -1,8 +1,8 @@
-"""The packings of hidden rows between two stages: raw f32, bf16 and q8_0, as bytes to bytes.
+"""Packs hidden rows between two stages as raw f32, bf16 or q8_0; bytes in, bytes out.
 
-Invariants: equal rows give equal bytes, those of the worker (`native/src/seam_codec.cpp`), which tests/vectors/
-compares; what is packed is finite once unpacked, or refused. The torch engine's worker and simulated stages run it.
-Source: docs/wire.md, Codecs.
+Invariants: equal rows give equal bytes, the same as the worker's (`native/src/seam_codec.cpp`); tests/vectors compares
+them. If a value is not finite, or would not be after unpacking, it is refused. The torch engine's worker and the
+simulated stages use this module. Source: docs/wire.md, Codecs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 F32_BYTES: Final = 4
-# Of the largest magnitude in a q8_0 block.
+# The largest magnitude in a q8_0 block is stored as this number.
 _LARGEST_QUANT: Final = 127.0
 
 
@@ -27,7 +27,7 @@ def pack_rows(codec: Codec, raw: bytes) -> bytes:
     """Pack whole rows of little-endian f32.
 
     Raises:
-        MessageError: `not_finite`: a value is not finite, or would not be once it is packed.
+        MessageError: `not_finite` if a value is not finite, or would not be after packing.
     """
     values = struct.unpack(f"<{len(raw) // F32_BYTES}f", raw)
     _require_finite(all(map(math.isfinite, values)))
@@ -43,10 +43,10 @@ def pack_rows(codec: Codec, raw: bytes) -> bytes:
 
 
 def unpack_rows(codec: Codec, packed: bytes) -> bytes:
-    """Unpack to little-endian f32; the size was checked before.
+    """Unpack rows to little-endian f32. The caller has checked the size.
 
     Raises:
-        MessageError: `not_finite`.
+        MessageError: `not_finite` if a value is not finite.
     """
     match codec:
         case Codec.BF16:
@@ -61,7 +61,7 @@ def unpack_rows(codec: Codec, packed: bytes) -> bytes:
 
 def _require_finite(condition: bool) -> None:
     if not condition:
-        raise MessageError(FailureCode.NOT_FINITE, "a row that is not finite, or not once it is packed")
+        raise MessageError(FailureCode.NOT_FINITE, "a row is not finite, or would not be once it is packed")
 
 
 def _bf16(raw: bytes, at: int) -> bytes:
@@ -79,7 +79,7 @@ def _blocks(values: Sequence[float]) -> Iterator[Sequence[float]]:
 
 
 def _f32(value: float) -> float:
-    """The nearest f32: of a quotient or product of two f32, what f32 arithmetic gives."""
+    """Round to the nearest f32. For a quotient or product of two f32, that equals f32 arithmetic."""
     (rounded,) = struct.unpack("<f", struct.pack("<f", value))
     return float(rounded)
 
@@ -89,8 +89,8 @@ def _q8_0_block(values: Sequence[float]) -> bytes:
     try:
         packed_scale = struct.pack("<e", scale)
     except OverflowError:
-        raise MessageError(FailureCode.NOT_FINITE, "a block whose scale is beyond f16") from None
-    # A scale that rounds to nothing makes a block of zeros.
+        raise MessageError(FailureCode.NOT_FINITE, "a block's scale is too large for f16") from None
+    # If the scale rounds to zero, all values of the block become zero.
     inverse = 0.0 if packed_scale == b"\0\0" else _f32(1.0 / scale)
     return packed_scale + struct.pack(f"<{len(values)}b", *(round(_f32(value * inverse)) for value in values))
 

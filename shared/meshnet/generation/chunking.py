@@ -1,28 +1,31 @@
-"""How a prompt is cut for a route, and how much of it may be in flight on each of its links.
+"""Chooses the chunks in which a prompt crosses a route, and how many of them may be in flight on each link.
 
 A prompt of P rows in chunks of C passes the stages as a pipeline: while a stage computes a chunk, the stage before it
-computes the next one. With t_i(C) = fixed_i + row_i * C the step of stage i, L_i the one-way latency of the link that
-leads to it and x_i(C) = (C * b_i + h) / U_i what the link needs to take in a chunk of b_i bytes a row and h beside
-them, the tail has computed the prompt after
+computes the next one. Let
+
+    t_i(C) = fixed_i + row_i * C        be the step time of stage i,
+    L_i                                 the one-way latency of the link to stage i,
+    x_i(C) = (C * b_i + h) / U_i        the time that this link needs for a chunk of b_i bytes a row and h bytes more.
+
+Then the tail has computed the prompt after
 
     T(C) = sum_i (t_i(C) + L_i + x_i(C)) + (P / C - 1) * tau(C),     tau(C) = max_i max(t_i(C), x_i(C))
 
-where the last chunk, of the rows that are left, counts as tau of so many.
+If the last chunk is shorter, tau of its own rows is counted for it.
 
-Small chunks fill the pipe sooner, large ones pay the fixed parts less often; the C with the smallest T is taken. The
-stages of one node compute in turn, so tau counts their steps together.
+Small chunks fill the pipeline sooner; large ones pay the fixed parts less often. The C with the smallest T is chosen.
+If several stages are on one node, they compute in turn, so tau counts the sum of their steps.
 
-A frame's credit comes back once the next stage has computed it, and a stage begins a step only with credit for it. So
-that the slowest part of the route never waits for credit, link i has to hold
+A frame's credit comes back once the next stage has computed it, and a stage begins a step only if it has credit for the
+result. The slowest part of the route never waits for credit if link i may hold
 
     W_i = ceil((t_(i-1) + x_i + t_i + 2 L_i) / tau) + 1
 
-frames: what begins at one end and has not been heard of at the other, and one for unequal steps.
+frames: those sent in one round trip, and one more because steps differ in length.
 
-Invariants: pure. What one session may hold on a link is bounded by `PREFILL_WINDOW_BYTES`, whatever anybody claims.
-What is not known changes nothing: without times a prompt is cut into chunks of CHUNK_ROWS with WINDOW_FRAMES_MIN of
-them in flight, and no window has fewer where its bytes allow them. Source: the bound of a pipeline with equal chunks;
-docs/wire.md, Credits.
+Invariants: pure. A session never holds more than `PREFILL_WINDOW_BYTES` on a link, whatever a node claims. If step
+times are not known, a prompt is cut into chunks of CHUNK_ROWS with WINDOW_FRAMES_MIN of them in flight. No window has
+fewer frames unless its bytes forbid them. Source: the bound of a pipeline with equal chunks; docs/wire.md, Credits.
 """
 
 from __future__ import annotations
@@ -33,33 +36,34 @@ from typing import Final
 
 from meshnet.session import Window
 
-# Rows where no times are known, and on routes that promise equal bits, whose reference is cut like this; part of every
-# engine's ubatch.
+# Rows of a chunk if step times are not known, and on routes that promise equal bits, since their reference is cut this
+# way. Every engine's ubatch is at least as large.
 CHUNK_ROWS: Final = 128
-# What is chosen from. Down to the smallest a step's time is a straight line in its rows, below it kernels work on tiles
-# that are not full; the largest is the usual ubatch.
+# The sizes that a chunk may have. From the smallest on, a step's time grows linearly with its rows; below it, kernels
+# compute on partly filled tiles. The largest is the usual ubatch.
 CHUNK_SIZES: Final = (8, 16, 24, 32, 48, 64, 96, 128, 256, 512)
-# A step of more rows than CHUNK_ROWS takes this long at most, in ms: tokens of other sessions wait for it.
+# If a step has more rows than CHUNK_ROWS, it may take at most this long, in ms, since tokens of other sessions wait.
 LONG_STEP_MS: Final = 250.0
-# Rows of the chunk that a node times when it has loaded, where its engine and context take so many.
+# Rows of the chunk that a node times after loading, if its engine and context allow as many.
 MEASURED_ROWS: Final = 128
-# What a stage spends on a frame beside the engine, in ms: waking, packing, serialising, handing to the kernel. By
-# `make bench-steps` it is a few tenths.
+# Time that a stage spends on a frame outside the engine, in ms: waking, packing, serialising and handing it to the
+# kernel. `make bench-steps` measures a few tenths of a millisecond.
 HANDLING_MS: Final = 0.3
-# What a frame takes on a link beside its rows: header, residence, acknowledgement, the framing of HTTP/2 and TLS.
+# Bytes that a frame takes on a link besides its rows: header, residence, acknowledgement, and HTTP/2 and TLS framing.
 FRAME_BYTES: Final = 512
-# A token id on the wire, at most. Source: protobuf's varints.
+# Largest size of a token id on the wire, in bytes. Source: protobuf's varints.
 TOKEN_ID_BYTES: Final = 5
 
-# One being computed, one waiting, one on its way: the fewest frames of a window.
+# The fewest frames of a window: one in computation, one waiting and one on its way.
 WINDOW_FRAMES_MIN: Final = 3
 WINDOW_FRAMES_MAX: Final = 48
-# Tensor bytes in flight on one link of one session, at most.
+# Tensor bytes that one session may have in flight on one link.
 PREFILL_WINDOW_BYTES: Final = 64 * 1024 * 1024
-# The same of token ids, between Gateway and head; nodes hold so much beside what windows grant.
+# Bytes of token ids that a session may have in flight from the Gateway to the head; nodes reserve this much on top of
+# the windows that they grant.
 PROMPT_WINDOW_BYTES: Final = 32 * 1024
 
-# Claims beyond these say nothing, or are cut: an hour for a step, a longer way round the earth than there is, a modem.
+# Claims beyond these bounds are ignored or cut: a step of an hour, a latency longer than any on earth, a modem's rate.
 STEP_MAX_MS: Final = 3_600_000.0
 LATENCY_MAX_MS: Final = 2_000.0
 RATE_MIN_BYTES_PER_S: Final = 4 * 1024
@@ -67,11 +71,11 @@ RATE_MIN_BYTES_PER_S: Final = 4 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """One stage's step of C rows: `fixed_ms + row_ms * C`.
+    """Times of one stage: a step of C rows takes `fixed_ms + row_ms * C`.
 
     Attributes:
-        rows_max: that its engine takes as one batch; 0: unknown.
-        node: whose turn it shares; stages of one node never compute at once.
+        rows_max: most rows that its engine takes in one batch; 0 if unknown.
+        node: the node that the stage runs on; stages of one node never compute at once.
     """
 
     fixed_ms: float
@@ -80,23 +84,23 @@ class StageTime:
     node: str = ""
 
     def step_ms(self, rows: int) -> float:
-        """A step of so many rows, with what handling its frame takes."""
+        """Return the time of a step of `rows` rows, with the handling of its frame, in ms."""
         return self.fixed_ms + self.row_ms * rows + HANDLING_MS
 
     @property
     def is_known(self) -> bool:
-        """Whether it says anything: a stage that needs no time at all has not been measured."""
+        """Tell if the figures can be used; if a row takes no time, the stage has not been measured."""
         return 0 <= self.fixed_ms <= STEP_MAX_MS and 0 < self.row_ms <= STEP_MAX_MS
 
 
 @dataclass(frozen=True, slots=True)
 class SeamLink:
-    """The way to a stage from the one before it, or from the Gateway to the head.
+    """The link to a stage from the stage before it, or from the Gateway to the head.
 
     Attributes:
-        row_bytes: of one row's tensors; 0 between Gateway and head, where token ids alone travel.
+        row_bytes: bytes of one row's tensors; 0 from the Gateway to the head, since only token ids travel there.
         latency_ms: one way.
-        bytes_per_s: that it takes in; None: unknown, and counted as no limit.
+        bytes_per_s: rate of the link; if None it is unknown and counts as unlimited.
     """
 
     row_bytes: int
@@ -104,7 +108,7 @@ class SeamLink:
     bytes_per_s: float | None = None
 
     def transfer_ms(self, rows: int) -> float:
-        """Until a chunk has been taken in."""
+        """Return how long the link needs to take in a chunk of `rows` rows, in ms."""
         if self.bytes_per_s is None or not self.bytes_per_s > 0:
             return 0.0
         chunk_bytes = rows * (self.row_bytes or TOKEN_ID_BYTES) + FRAME_BYTES
@@ -112,13 +116,13 @@ class SeamLink:
 
     @property
     def way_ms(self) -> float:
-        """The latency, within what there can be."""
+        """The latency in ms, bounded by 0 and LATENCY_MAX_MS."""
         return min(self.latency_ms, LATENCY_MAX_MS) if self.latency_ms > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """What a prompt passes: `links[i]` leads to `stages[i]`."""
+    """The stages and links that a prompt passes; `links[i]` leads to `stages[i]`."""
 
     prompt_tokens: int
     stages: tuple[StageTime, ...]
@@ -126,11 +130,11 @@ class Pipeline:
 
     @property
     def is_known(self) -> bool:
-        """Whether the time of every stage is."""
+        """Tell if the step time of every stage is known."""
         return all(stage.is_known for stage in self.stages)
 
     def interval_ms(self, rows: int) -> float:
-        """What the slowest part of the route needs for a chunk: tau."""
+        """Return the time that the slowest part of the route needs for a chunk, in ms: tau."""
         of_nodes: dict[object, float] = {}
         for index, stage in enumerate(self.stages):
             node = stage.node or index
@@ -138,7 +142,7 @@ class Pipeline:
         return max(*of_nodes.values(), *(link.transfer_ms(rows) for link in self.links))
 
     def prefill_ms(self, rows: int) -> float:
-        """From the prompt's first chunk leaving until the tail has computed its last: T(C)."""
+        """Return the time from sending the first chunk until the tail has computed the last, in ms: T(C)."""
         rows = min(rows, self.prompt_tokens)
         whole, rest = divmod(self.prompt_tokens, rows)
         first_ms = sum(stage.step_ms(rows) for stage in self.stages)
@@ -147,26 +151,26 @@ class Pipeline:
         return first_ms + ways_ms + (whole - 1) * self.interval_ms(rows) + last_ms
 
     def admissible_rows(self) -> list[int]:
-        """The chunk sizes that may be chosen, ascending; CHUNK_ROWS is one of them where engines and bytes allow it."""
+        """Return the chunk sizes to choose from, ascending; with CHUNK_ROWS if engines and windows allow it."""
         fits = min(self.rows_that_fit, *(stage.rows_max or CHUNK_ROWS for stage in self.stages))
         sizes = [rows for rows in CHUNK_SIZES if rows <= fits]
         return [rows for rows in sizes if rows <= CHUNK_ROWS or self.interval_ms(rows) <= LONG_STEP_MS] or [fits]
 
     @property
     def rows_that_fit(self) -> int:
-        """Rows of which two chunks at least fit into every window."""
+        """Most rows of a chunk of which every window can hold two."""
         widest = max(link.row_bytes for link in self.links)
         return max(1, PREFILL_WINDOW_BYTES // (2 * widest)) if widest else max(CHUNK_SIZES)
 
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
-    """How a prompt goes over a route.
+    """The chunks and windows of one prompt on one route.
 
     Attributes:
-        rows: of every chunk but the last.
-        windows: of each link, Gateway -> head first.
-        interval_ms: what the slowest part of the route needs for a chunk; 0: unknown.
+        rows: rows of every chunk except the last, which may be shorter.
+        windows: one for each link; the link from the Gateway to the head comes first.
+        interval_ms: time that the slowest part of the route needs for a chunk; 0 if unknown.
     """
 
     rows: int
@@ -175,14 +179,19 @@ class Chunking:
 
 
 def measured_rows(rows_max: int, context_length: int) -> int:
-    """Rows of the full chunk that nodes measure prompts with; 0 stands for unknown."""
+    """Return the rows of the chunk that nodes time; an argument of 0 means that the limit is unknown."""
     return max(1, min(MEASURED_ROWS, rows_max or MEASURED_ROWS, context_length or MEASURED_ROWS))
 
 
 def split_step_ms(row_ms: float, chunk_ms: float, chunk_rows: int) -> tuple[float, float]:
-    """The fixed part of a step and its part for each row, in ms, from a step of one row and one of `chunk_rows`.
+    """Split a step's time into its fixed part and its part for each row, both in ms.
 
-    A chunk that took less than a single row says that rows cost nothing; then all of it is fixed.
+    Args:
+        row_ms: measured time of a step of one row.
+        chunk_ms: measured time of a step of `chunk_rows` rows.
+        chunk_rows: if it is less than 2, the whole of `row_ms` counts as the part for a row.
+
+    If the chunk was faster than the single row, rows cost nothing, and all of the chunk's time is fixed.
     """
     if chunk_rows < 2:
         return 0.0, row_ms
@@ -191,16 +200,17 @@ def split_step_ms(row_ms: float, chunk_ms: float, chunk_rows: int) -> tuple[floa
 
 
 def choose_chunking(pipeline: Pipeline, *, is_exact: bool = False) -> Chunking:
-    """The cut with the shortest time, and the windows that keep it flowing.
+    """Choose the chunk size with the shortest prefill, and the windows that keep the pipeline full.
 
     Args:
         pipeline: the route.
-        is_exact: the cut is kept, since an engine's bits may depend on the rows of a step; windows change no bits.
+        is_exact: if true, chunks keep CHUNK_ROWS, since an engine's bits may depend on the rows of a step; windows may
+            vary.
     """
     if is_exact or not pipeline.is_known:
         rows = min(CHUNK_ROWS, pipeline.rows_that_fit)
     else:
-        # To the microsecond: of equally many chunks the largest are chosen, whatever the figures' last digits are.
+        # Times are compared to the microsecond. Among equal ones the largest chunk wins, so rounding cannot decide.
         rows = min(pipeline.admissible_rows(), key=lambda one: (round(pipeline.prefill_ms(one), 3), -one))
     rows = min(rows, max(1, pipeline.prompt_tokens))
     interval_ms = pipeline.interval_ms(rows) if pipeline.is_known else 0.0

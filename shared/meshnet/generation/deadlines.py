@@ -1,7 +1,7 @@
-"""How long a generation may take to begin and, once it runs, be silent.
+"""How long a generation may take to begin, and how long it may be silent once it runs.
 
-Invariants: pure; every wait of a running route ends by one of these. A stage's own step deadline passes before that of
-whoever reads it, so that the stage that knows who is at fault speaks first. Source: docs/wire.md, Credits and Time.
+Invariants: pure; one of these deadlines ends every wait of a running route. A stage's own step deadline passes before
+its reader's, so that the stage that knows the culprit reports first. Source: docs/wire.md, Credits and Time.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 
 from meshnet.constants import GATEWAY_GRACE_S
 
-# A node's measurement was taken alone; under load and on a warm machine a step takes several times as long.
+# A node measures its step time alone; under load or on a hot machine a step takes several times as long.
 _PATIENCE: Final = 10.0
 
-# Loading the vocabulary at first, rendering and tokenising, waiting for a turn included.
+# Time for tokenising a prompt: waiting for a turn, loading the vocabulary, rendering and tokenising.
 TOKENISE_TIMEOUT_S: Final = 15.0
 
 
@@ -23,13 +23,14 @@ class GenerationDeadlines:
     """Limits in seconds.
 
     Attributes:
-        step_min_s: a step's deadline is never shorter than this,
-        step_max_s: nor longer than this.
+        step_min_s: the shortest deadline of a step.
+        step_max_s: the longest deadline of a step.
         margin_s: how much later the reader's own deadline passes than a stage's.
-        idle_s: a stage frees a session that is silent for this long.
-        grace_s: how long the tail waits for an acknowledgement with a full window.
+        idle_s: if a session is silent for this long, its stages free it.
+        grace_s: how long the tail waits for an acknowledgement if its window is full.
         ack_delay_s: a token is acknowledged at most this long after its reader took it.
-        telling_s: how much sooner than a step's deadline stages give up, so that the client has their word within it.
+        telling_s: how much sooner than a step's deadline stages give up, so that their failure reaches the client in
+            time.
     """
 
     step_min_s: float = 8.0
@@ -41,10 +42,10 @@ class GenerationDeadlines:
     telling_s: float = 0.25
 
     def step_limit_s(self, expected_ms: float) -> float:
-        """The longest that one stage may take for a frame that its own figures say takes `expected_ms`."""
+        """Return the longest time that a stage may take for a frame if its own figures say `expected_ms`."""
         return min(self.step_max_s, max(self.step_min_s, _PATIENCE * expected_ms / 1000))
 
     @property
     def keepalive_s(self) -> float:
-        """How often silent stages are told that the session lives."""
+        """How often a silent stage is told that the session still lives."""
         return self.idle_s / 3

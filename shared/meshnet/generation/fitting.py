@@ -1,6 +1,6 @@
-"""Whether a request fits its model: the checks that need the vocabulary and the prompt's length.
+"""Checks that need a model's vocabulary and the prompt's length: does the request fit its model?
 
-Invariant: pure. What passes here can be computed by any route of the model.
+Invariant: pure. If a request passes, any route of the model can compute it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meshnet.openai.specification import GenerationSpec, SamplingSpec
     from meshnet.vocab import Vocabulary
 
-# Generated at most where a chat names no limit and the context leaves more.
+# Most tokens that a chat may generate if it names no limit and the context has more room.
 CHAT_TOKENS_DEFAULT: Final = 2048
 
 
@@ -25,7 +25,7 @@ class FittedRequest:
     """A tokenised request that fits its model.
 
     Attributes:
-        max_tokens: generated at most; prompt and these fit into the context.
+        max_tokens: most tokens to generate; the context has room for them and the prompt.
         sampling: its seed is set.
     """
 
@@ -42,10 +42,10 @@ def fit_request(
     *,
     max_tokens_default: int = CHAT_TOKENS_DEFAULT,
 ) -> FittedRequest:
-    """Check a tokenised request against its model.
+    """Check a tokenised request against its model. If it names no seed, it gets `drawn_seed`.
 
     Raises:
-        RequestError: 400; the prompt is empty or too long, or an id is not of the vocabulary.
+        RequestError: 400 if the prompt is empty or too long, or if a token id is outside the vocabulary.
     """
     _check_token_ids(spec, vocabulary, prompt_tokens)
     max_tokens = _max_tokens(spec, vocabulary.context_length, len(prompt_tokens), max_tokens_default)
@@ -57,10 +57,10 @@ def _check_token_ids(spec: GenerationSpec, vocabulary: Vocabulary, prompt_tokens
     if not prompt_tokens:
         raise RequestError("invalid_value", "The prompt is empty.", param="prompt")
     if isinstance(spec.prompt, TokenPrompt) and max(prompt_tokens) >= vocabulary.size:
-        message = f"The prompt holds a token id that is not of this model's {vocabulary.size}."
+        message = f"The prompt holds a token id outside this model's vocabulary of {vocabulary.size}."
         raise RequestError("bad_token_id", message, param="prompt")
     if any(token_id >= vocabulary.size for token_id, _bias in spec.sampling.logit_bias):
-        message = f"'logit_bias' holds a token id that is not of this model's {vocabulary.size}."
+        message = f"'logit_bias' holds a token id outside this model's vocabulary of {vocabulary.size}."
         raise RequestError("bad_token_id", message, param="logit_bias")
 
 

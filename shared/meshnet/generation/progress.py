@@ -1,6 +1,6 @@
-"""What a running route tells its reader.
+"""The events that a running route gives to its reader.
 
-Invariant: frozen values. A token here has been checked: consecutive, of the vocabulary, within the limits.
+Invariant: frozen values. A token here has been checked: it is consecutive, of the vocabulary and within the limits.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenReceived:
-    """One committed token; `top_logprobs` are (token id, natural log probability), `residence` is by stage."""
+    """One committed token. `top_logprobs` are (token id, natural-log probability); `residence` is (stage, times)."""
 
     index: int
     token_id: int
@@ -27,7 +27,7 @@ class TokenReceived:
 
 @dataclass(frozen=True, slots=True)
 class PrefillAdvanced:
-    """Prompt positions that the whole route has computed."""
+    """Number of prompt positions that the whole route has computed, out of `total`."""
 
     done: int
     total: int
@@ -35,7 +35,7 @@ class PrefillAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class StageHealthChanged:
-    """What is known of a stage."""
+    """A stage's state as the reader last knew it."""
 
     stage: int
     state: StageState

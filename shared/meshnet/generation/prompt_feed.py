@@ -1,7 +1,7 @@
-"""The prompt on its way to the head: cut into chunks, as many in flight as the head's window takes.
+"""Sends the prompt to the head in chunks, as many at once as the head's window allows.
 
-Invariants: pure. Chunks are consecutive and cover the prompt once; only the last is marked and asks for logits, of its
-last row. Source: docs/wire.md, Frames and Credits.
+Invariants: pure. Chunks are consecutive and cover the prompt once. Only the last chunk is marked as the prompt's end,
+and only it asks for logits, of its last row. Source: docs/wire.md, Frames and Credits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PromptFeed:
-    """Feeds one prompt. `budget_ms`: time for one chunk on the whole route."""
+    """Feeds one prompt. `budget_ms` is the time for one chunk on the whole route."""
 
     def __init__(self, key: SessionKey, prompt_tokens: tuple[int, ...], chunking: Chunking, budget_ms: int) -> None:
         self._key = key
@@ -31,19 +31,19 @@ class PromptFeed:
 
     @property
     def is_sent(self) -> bool:
-        """Whether the whole prompt has left."""
+        """Tell if the whole prompt has been sent."""
         return self._sent == len(self._prompt_tokens)
 
     def acknowledge(self, ack: Ack) -> int:
-        """The head has computed chunks; returns how many more than before.
+        """Take the head's acknowledgement of computed chunks; return how many it newly acknowledges.
 
         Raises:
-            MessageError: it acknowledges what was never sent.
+            MessageError: it acknowledges a chunk that was never sent.
         """
         return self._edge.acknowledge(ack)
 
     def take(self) -> list[Frame]:
-        """The chunks that may leave now."""
+        """Return the chunks that may be sent now."""
         frames = []
         while not self.is_sent and self._edge.has_credit():
             frames.append(self._next())

@@ -1,4 +1,4 @@
-"""A request's sampling as its tail gets it. Source: session.proto."""
+"""Writes a request's sampling as the message that the tail receives. Source: session.proto."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 def sampling_message(sampling: SamplingSpec) -> session_pb2.Sampling:
-    """Write a request's sampling for its tail.
+    """Build the message with a request's sampling.
 
     Raises:
         ValueError: no seed is set.
     """
     if sampling.seed is None:
-        raise ValueError("the gateway draws the seed before a route is asked for")
+        raise ValueError("the seed must be drawn before a route is asked for")
     return session_pb2.Sampling(
         temperature=sampling.temperature,
         top_p=sampling.top_p,

@@ -1,7 +1,7 @@
 """The telemetry of one generation while it runs.
 
-Invariants: pure; the caller gives the time (seconds, monotonic). The phase only moves forward. `version` grows with
-every change that a reader may want to see at once.
+Invariants: pure; the caller gives the time in monotonic seconds. The phase only moves forward. If a change should be
+shown at once, `version` grows.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from meshnet.errors import MeshnetError
 
 RATE_WINDOW_S: Final = 2.0
-# Over shorter times the figure would be noise: tokens may arrive in bursts.
+# If less time has passed, no rate is shown, since tokens may arrive in bursts.
 RATE_SPAN_MIN_S: Final = 0.2
 
 _ORDER: Final = list(Phase)
 
 
 class ShownStage(Protocol):
-    """One stage of an open route, as far as it is shown."""
+    """One stage of an open route, with the facts that telemetry shows."""
 
     @property
     def node_name(self) -> str:
@@ -36,27 +36,27 @@ class ShownStage(Protocol):
 
     @property
     def layer_end(self) -> int:
-        """First layer that it does not."""
+        """First layer after those that it computes."""
 
     @property
     def carrier(self) -> str:
-        """How its rows come in."""
+        """Name of the carrier that brings its rows."""
 
     @property
     def seam_bytes_per_token(self) -> int:
-        """Bytes of the row that it hands to the next stage, as it is packed."""
+        """Packed bytes of the row that it hands to the next stage."""
 
     @property
     def seam_codec(self) -> str:
-        """How that row is packed; empty on the last stage."""
+        """Name of the codec that packs that row; empty on the last stage."""
 
     @property
     def recipe(self) -> str:
-        """How its engine computes; empty where it does not say."""
+        """Name of the recipe by which its engine computes; empty if it is not reported."""
 
 
 class _StageBoard:
-    """What is known of one stage."""
+    """The state of one stage while the generation runs."""
 
     def __init__(self, stage: ShownStage, now_s: float) -> None:
         self.stage = stage
@@ -66,7 +66,7 @@ class _StageBoard:
 
 
 class TelemetryBoard:
-    """Collects what happens and gives snapshots."""
+    """Collects the events of one generation and gives snapshots of its state."""
 
     def __init__(self, generation_id: str, now_s: float) -> None:
         self._id = generation_id
@@ -85,12 +85,12 @@ class TelemetryBoard:
 
     @property
     def phase(self) -> Phase:
-        """Where the generation stands."""
+        """The current phase of the generation."""
         return self._phase
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more happens."""
+        """Tell if the generation has ended."""
         return self._phase in (Phase.DONE, Phase.FAILED)
 
     @property
@@ -105,12 +105,12 @@ class TelemetryBoard:
 
     @property
     def first_token_ms(self) -> int | None:
-        """Time to the first token."""
+        """Milliseconds from the start to the first token; None before it."""
         return None if self._first_token_s is None else self._milliseconds(self._first_token_s)
 
     @property
     def mean_tokens_per_s(self) -> float:
-        """Rate from the first token to the last; 0 with fewer than two."""
+        """Tokens per second from the first token to the last; 0 if there are fewer than two."""
         if self._first_token_s is None or self._last_token_s is None or self._last_token_s <= self._first_token_s:
             return 0.0
         return (self._generated_tokens - 1) / (self._last_token_s - self._first_token_s)
@@ -123,22 +123,22 @@ class TelemetryBoard:
             self.version += 1
 
     def set_prompt(self, prompt_tokens: int) -> None:
-        """The prompt's length is known."""
+        """Record the prompt's length in tokens."""
         self._prefill_total = prompt_tokens
 
     def set_stages(self, stages: Sequence[ShownStage], now_s: float) -> None:
-        """The route is open."""
+        """Record the stages of the route that was opened."""
         self._stages = [_StageBoard(stage, now_s) for stage in stages]
         self.version += 1
 
     def advance_prefill(self, done: int, now_s: float) -> None:
-        """The whole route has computed prompt positions up to `done`."""
+        """Record that the whole route has computed the prompt up to position `done`."""
         self._prefill_done = max(self._prefill_done, min(done, self._prefill_total))
         self._see_all(now_s)
         self.version += 1
 
     def count_token(self, residence: Iterable[tuple[int, Residence]], now_s: float) -> None:
-        """A token arrived, after `residence` on each stage."""
+        """Count a token that arrived, with the times that stages kept its row."""
         self.enter(Phase.DECODE, now_s)
         self._prefill_done = self._prefill_total
         self._generated_tokens += 1
@@ -152,7 +152,7 @@ class TelemetryBoard:
                 self._stages[stage].residence = times
 
     def set_health(self, stage: int, state: StageState, now_s: float) -> None:
-        """The route's driver has news of a stage."""
+        """Record a stage's new state; a stage that is not of the route is ignored."""
         if 0 <= stage < len(self._stages):
             self._stages[stage].state = state
             if state is StageState.OK:
@@ -160,14 +160,14 @@ class TelemetryBoard:
             self.version += 1
 
     def fail(self, error: MeshnetError, now_s: float) -> None:
-        """The generation failed; the stage at fault, if any, is lost."""
+        """Record that the generation failed. If the error names a stage, that stage counts as lost."""
         self._failure = Failure(code=error.code, stage=error.stage, message=error.message)
         if error.stage is not None:
             self.set_health(error.stage, StageState.LOST, now_s)
         self.enter(Phase.FAILED, now_s)
 
     def snapshot(self, now_s: float) -> Telemetry:
-        """Everything that is known now."""
+        """Return the state of the generation now."""
         self._drop_old(now_s)
         return Telemetry(
             id=self._id,
@@ -183,7 +183,7 @@ class TelemetryBoard:
         )
 
     def _rate(self, now_s: float) -> float:
-        """Tokens per second over the last two seconds, or over the whole once no more come."""
+        """Return the tokens per second of the last two seconds, or of the whole if the generation is over."""
         if self.is_over:
             return self.mean_tokens_per_s
         if len(self._token_times_s) < 2:
@@ -196,7 +196,7 @@ class TelemetryBoard:
             self._token_times_s.popleft()
 
     def _see_all(self, now_s: float) -> None:
-        """A row came out of the tail, so every stage has computed it."""
+        """Mark every stage as seen: a row that leaves the tail has passed all of them."""
         for board in self._stages:
             board.seen_s = now_s
             board.state = StageState.OK

@@ -1,7 +1,7 @@
-"""When a reader is shown telemetry.
+"""Decides when a reader is shown telemetry.
 
-Invariants: pure. Every change of phase at once, other changes at most ten times a second, and without any change often
-enough that a silent stream is told from a dead one.
+Invariants: pure. A change of phase is shown at once, and other changes at most ten times a second. If nothing changes,
+snapshots still come often enough to tell a silent stream from a dead one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STEADY_INTERVAL_S: Final = 0.5
 
 
 class TelemetryPulse:
-    """One reader's rhythm."""
+    """Decides for one reader when its next snapshot is due."""
 
     def __init__(self) -> None:
         self._shown_phase: Phase | None = None
@@ -25,14 +25,14 @@ class TelemetryPulse:
         self._shown_s = float("-inf")
 
     def wait_s(self, board: TelemetryBoard, now_s: float) -> float:
-        """Seconds until the next snapshot is due; 0 or less: now."""
+        """Return the seconds until the next snapshot is due; if 0 or less, it is due now."""
         if board.phase is not self._shown_phase:
             return 0.0
         interval_s = CHANGE_INTERVAL_S if board.version != self._shown_version else STEADY_INTERVAL_S
         return self._shown_s + interval_s - now_s
 
     def show(self, board: TelemetryBoard, now_s: float) -> None:
-        """A snapshot is shown now."""
+        """Record that a snapshot is shown now."""
         self._shown_phase = board.phase
         self._shown_version = board.version
         self._shown_s = now_s

@@ -1,7 +1,7 @@
-"""The reader's side of a generation's token events: checked in, acknowledged out.
+"""Checks the token events of a generation on the reader's side, and acknowledges them.
 
-Invariants: pure; every event is checked by `TokenReceiver`; acknowledgements are cumulative, never of what the reader
-has not taken, and never later than the delay after it took it. Source: docs/wire.md, Credits.
+Invariants: pure; `TokenReceiver` checks every event. An acknowledgement covers all earlier tokens. A token is never
+acknowledged before the reader took it, nor later than the delay after that. Source: docs/wire.md, Credits.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from meshnet.frame import TokenEvent
 
-# One acknowledgement for a quarter of the window: few messages, and the tail never waits for one that is on its way.
+# One acknowledgement for each quarter of the window: few messages, and the tail never stops while one is on its way.
 _ACK_EVERY: Final = TOKEN_ACK_WINDOW // 4
 _FINISHES: Final = {WireFinish.STOP: FinishReason.STOP, WireFinish.LENGTH: FinishReason.LENGTH}
 
 
 class AskedGeneration(Protocol):
-    """What a request says of its tokens."""
+    """The facts of a request that its tokens are checked against."""
 
     @property
     def prompt_tokens(self) -> Sized:
-        """Ids of the whole prompt."""
+        """Token ids of the whole prompt."""
 
     @property
     def max_tokens(self) -> int:
-        """Generated at most."""
+        """Most tokens that may be generated."""
 
     @property
     def end_tokens(self) -> Collection[int]:
@@ -45,11 +45,11 @@ class AskedGeneration(Protocol):
 
     @property
     def vocabulary_size(self) -> int:
-        """Ids are below this."""
+        """Number of token ids; each is below it."""
 
 
 def token_terms(asked: AskedGeneration, context_length: int) -> GenerationTerms:
-    """What the tokens of a generation are checked against; `context_length` is that of the opened tail."""
+    """Return the terms that a generation's tokens must obey; `context_length` is that of the opened tail."""
     return GenerationTerms(
         prompt_tokens=len(asked.prompt_tokens),
         max_tokens=asked.max_tokens,
@@ -61,7 +61,7 @@ def token_terms(asked: AskedGeneration, context_length: int) -> GenerationTerms:
 
 
 class TokenBook:
-    """One generation's tokens, none of them committed before; the terms are those of the opened tail."""
+    """The tokens of one generation that begins with this route. `terms` are those of the opened tail."""
 
     def __init__(self, terms: GenerationTerms, ack_delay_s: float) -> None:
         self._receiver = TokenReceiver(terms)
@@ -74,26 +74,26 @@ class TokenBook:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the last token has come."""
+        """Tell if the last token has come."""
         return self._receiver.is_finished
 
     @property
     def is_tail_waiting(self) -> bool:
-        """Whether the tail may not go on before the next acknowledgement."""
+        """Tell if the tail must wait for the next acknowledgement."""
         return self._receiver.next_index > self._acknowledged + TOKEN_ACK_WINDOW
 
     def reader_waits_since_s(self) -> float | None:
-        """Since when the reader has had everything that came; None while it is behind, or nothing has come."""
+        """Return the time in seconds since which the reader has every token; None if it lacks one or has none."""
         return self._caught_up_s if self._taken + 1 == self._receiver.next_index else None
 
     def receive(self, event: TokenEvent) -> TokenReceived | None:
-        """Check an event; None for a repeat.
+        """Check an event. Return its token, or None if the event came before.
 
         Raises:
-            MessageError: no honest tail sends it.
+            MessageError: the event breaks a rule that every honest tail keeps.
         """
         if event.index > self._acknowledged + TOKEN_ACK_WINDOW:
-            raise MessageError(FailureCode.WINDOW_EXCEEDED, "a token further ahead than the window lets the tail run")
+            raise MessageError(FailureCode.WINDOW_EXCEEDED, "a token is further ahead than the tail's window allows")
         taken = self._receiver.receive(event)
         if taken is None:
             return None
@@ -111,7 +111,7 @@ class TokenBook:
         )
 
     def take(self, index: int, now_s: float) -> None:
-        """The reader has everything up to `index`; repeats and smaller ones change nothing.
+        """Record that the reader took everything up to `index`. A smaller or equal index changes nothing.
 
         Raises:
             ValueError: no such token has come.
@@ -125,7 +125,7 @@ class TokenBook:
                 self._ack_due_s = now_s + self._ack_delay_s
 
     def take_ack(self, now_s: float) -> Ack | None:
-        """The acknowledgement to send now, if one is due."""
+        """Return the acknowledgement to send now, or None if none is due."""
         is_due = self._ack_due_s is not None and self._ack_due_s <= now_s
         if self._taken - self._acknowledged < _ACK_EVERY and not is_due:
             return None
@@ -136,14 +136,14 @@ class TokenBook:
         return Ack(self._taken)
 
     def next_deadline_s(self) -> float | None:
-        """When an acknowledgement is due."""
+        """Return the time at which an acknowledgement is due, in seconds; None if none is."""
         return self._ack_due_s
 
     def _check_logprobs(self, event: TokenEvent) -> None:
         if any(one.token_id >= self._vocabulary_size for one in event.top_logprobs):
-            raise MessageError(FailureCode.BAD_TOKEN_ID, "an alternative outside the vocabulary")
+            raise MessageError(FailureCode.BAD_TOKEN_ID, "an alternative is outside the vocabulary")
         logprobs = [one.logprob for one in event.top_logprobs]
         if event.logprob is not None:
             logprobs.append(event.logprob)
         if any(math.isnan(logprob) or logprob == math.inf for logprob in logprobs):
-            raise MessageError(FailureCode.NOT_FINITE, "a log probability that is no number")
+            raise MessageError(FailureCode.NOT_FINITE, "a log probability is not a number")

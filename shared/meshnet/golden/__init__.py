@@ -1,5 +1,5 @@
-"""Golden probes: what a model computes for a few fixed token ids at every place where it may be cut.
+"""Golden probes: the rows that a model computes for a few fixed token ids at every legal cut.
 
-A node proves a shard that it has loaded against them before it offers it. Pure; files are bytes here.
-Source: docs/adr/0019.
+Before a node offers a shard, it compares the shard's rows with the probe. Pure; files are passed as bytes. Source:
+docs/adr/0019.
 """

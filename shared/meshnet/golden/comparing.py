@@ -1,9 +1,8 @@
-"""How far computed rows are from golden ones, and whether that is near enough.
+"""Measures how far a shard's rows are from the golden ones, and decides if that is near enough.
 
-Invariants: pure; zero rows compared is no success, and a value that is not finite is a failure. What a shard adds is
-judged, not the row that leaves it: most of that is the row that came in, which would hide a layer that computes
-nothing.
-Source: docs/adr/0019, docs/parity.md (Self test).
+Invariants: pure. If no rows were compared, or a value is not finite, the comparison fails. For hidden rows, the
+difference between a shard's output and its input is judged, not the output itself: most of the output is the input,
+which would hide a layer that computes nothing. Source: docs/adr/0019, docs/parity.md (Self test).
 """
 
 from __future__ import annotations
@@ -20,12 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What counts as near.
+    """The limits within which rows count as near.
 
     Attributes:
-        cosine: of a near row, at least,
-        error: and at most (see `RowError`).
-        wild: error of any row at most. Where two experts score alike, rounding chooses, and that row is another one.
+        cosine: smallest cosine of a near row.
+        error: largest error of a near row (see `RowError`).
+        wild: largest error of any row. It is generous, because rounding may choose another expert if two of them score
+            alike, and then the whole row differs.
     """
 
     cosine: float
@@ -33,31 +33,33 @@ class Tolerance:
     wild: float
 
 
-# Rows of a shard that must be near; a broken kernel spoils more than a quarter of them.
+# Share of a shard's rows that must be near; a broken kernel spoils more than a quarter of them.
 NEAR_PART: Final = 0.75
 
-# The engine that made the golden rows, in steps of other sizes; and any other engine. Measured on one machine: what
-# other processors add is not known. Source: docs/parity.md, Self test.
+# SAME_BACKEND is for the engine that made the golden rows, with steps of other sizes; OTHER_BACKEND for any other
+# engine.
+# Both were measured on one machine; the differences of other processors are not known. Source: docs/parity.md, Self
+# test.
 SAME_BACKEND: Final = Tolerance(cosine=0.995, error=0.1, wild=0.75)
 OTHER_BACKEND: Final = Tolerance(cosine=0.985, error=0.15, wild=0.75)
 
-# Rows this much longer than they should be are beyond any tolerance, and their square beyond a float.
+# If a row is this much longer than expected, it is beyond any tolerance, and its square would overflow a float.
 _LARGEST_RATIO: Final = 1e9
 
 
 def tolerance_for(golden_backend: str, backend: str) -> Tolerance:
-    """The tolerance between two backends, as exact classes name them."""
+    """Return the tolerance between two backends, given by their names in exact classes."""
     return SAME_BACKEND if backend and backend == golden_backend else OTHER_BACKEND
 
 
 @dataclass(frozen=True, slots=True)
 class RowError:
-    """How far one row is from what it should be.
+    """The distance between one row and the expected one.
 
     Attributes:
-        cosine: between what was added and what should have been; 0 where a value is not finite.
-        error: the length of the difference over the length of what should have been added; infinite where a value is
-            not finite.
+        cosine: between the shard's addition to the row and the expected addition; 0 if a value is not finite.
+        error: length of their difference divided by the length of the expected addition; infinite if a value is not
+            finite.
     """
 
     cosine: float
@@ -66,31 +68,31 @@ class RowError:
 
 @dataclass(frozen=True, slots=True)
 class RowErrors:
-    """What comparing gave, row by row."""
+    """The distances of all rows that were compared."""
 
     rows: tuple[RowError, ...] = ()
 
     @property
     def cosine(self) -> float:
-        """The smallest."""
+        """The smallest cosine of all rows; 0 if there are none."""
         return min((row.cosine for row in self.rows), default=0.0)
 
     @property
     def error(self) -> float:
-        """The largest."""
+        """The largest error of all rows; infinite if there are none."""
         return max((row.error for row in self.rows), default=math.inf)
 
     def near(self, tolerance: Tolerance) -> int:
-        """How many rows are near."""
+        """Return the number of rows that are near."""
         return sum(row.cosine >= tolerance.cosine and row.error <= tolerance.error for row in self.rows)
 
     def is_within(self, tolerance: Tolerance) -> bool:
-        """Whether rows were compared, enough of them are near, and none is far off."""
+        """Tell if rows were compared, enough of them are near, and none is beyond `tolerance.wild`."""
         enough = self.near(tolerance) >= NEAR_PART * len(self.rows)
         return bool(self.rows) and enough and self.error <= tolerance.wild
 
     def describe(self, tolerance: Tolerance) -> str:
-        """The figures in a few words."""
+        """Return the figures in one line for a log or an error."""
         counted = f"{self.near(tolerance)} of {len(self.rows)} rows near"
         return f"{counted}, worst cosine {self.cosine:.5f}, error {self.error:.4f}"
 
@@ -99,12 +101,13 @@ class RowErrors:
 
 
 def compare_rows(found: GoldenRows, expected: GoldenRows, taken: GoldenRows | None) -> RowErrors:
-    """Compare hidden rows that a shard gave with those that it should have given, all [rows, width].
+    """Compare a shard's hidden rows with the golden ones; all are [rows, width].
 
     Args:
-        found: of the shard.
-        expected: of the golden probe.
-        taken: what went in, and what is added to; None for the head, whose rows are compared whole.
+        found: rows that the shard computed.
+        expected: rows of the golden probe.
+        taken: rows that went into the shard, to be subtracted from both; None for the head, whose rows are compared
+            whole.
 
     Raises:
         ValueError: the shapes differ.
@@ -118,7 +121,7 @@ def compare_rows(found: GoldenRows, expected: GoldenRows, taken: GoldenRows | No
 
 
 def compare_logits(found: GoldenRows, expected: GoldenRows) -> RowErrors:
-    """Compare logits, each row less its mean, which a softmax does not see.
+    """Compare logits. Each row's mean is subtracted first, since a softmax ignores it.
 
     Raises:
         ValueError: the shapes differ.
@@ -157,9 +160,9 @@ def _compare_row(found: Sequence[float], expected: Sequence[float]) -> RowError:
     lengths = math.hypot(*found), math.hypot(*expected)
     distance = math.dist(found, expected)
     if not all(lengths):
-        # A row of zeros has no direction: it is right where zeros were expected, and wrong otherwise.
+        # A row of zeros has no direction: it is right if zeros were expected, and wrong otherwise.
         return RowError(1.0, 0.0) if distance == 0.0 else RowError(0.0, math.inf if not lengths[1] else 1.0)
-    # |f - e|^2 = |f|^2 + |e|^2 - 2 f.e, in ratios, so that no square overflows.
+    # |f - e|^2 = |f|^2 + |e|^2 - 2 f.e; computed with ratios, so that no square overflows.
     ratio, apart = lengths[0] / lengths[1], distance / lengths[1]
     cosine = (ratio**2 + 1.0 - apart**2) / (2.0 * ratio) if ratio < _LARGEST_RATIO else 0.0
     return RowError(max(-1.0, min(1.0, cosine)), apart)

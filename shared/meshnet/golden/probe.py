@@ -1,7 +1,7 @@
 """A golden probe: token ids, the hidden rows at every legal cut, and the logits after the last layer.
 
-Invariants: of one artifact, named by its digest; every value is finite; rows are those of one step that takes all
-token ids at once, at positions from 0 on. An excerpt is a probe with fewer cuts: what one shard needs.
+Invariants: a probe belongs to one artifact, which its digest names. Every value is finite. The rows come from one step
+that takes all token ids at once, at positions from 0 on. An excerpt is a probe with fewer cuts, for one shard.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "meshnet golden probe 1"
 GOLDEN_ROWS: Final = 8
-# A worker is sent all rows in one message. Source: docs/adr/0019.
+# All rows are sent to a worker in one message. Source: docs/adr/0019.
 ROWS_MAX: Final = 16
 GOLDEN_BYTES_MAX: Final = 128 * 1024 * 1024
 LAYERS_MAX: Final = 4096
 DIGEST_BYTES: Final = 32
 TOKEN_IDS: Final = "token_ids"  # noqa: S105 - the name of a tensor
 LOGITS: Final = "logits"
-WORD_CHARACTERS: Final = 200
+TEXT_CHARACTERS_MAX: Final = 200
 _DRAW_BYTES: Final = 8
 
 
 def hidden_name(cut: int) -> str:
-    """The tensor of the rows that layer `cut` takes."""
+    """Return the name of the tensor with the rows that go into layer `cut`."""
     return f"hidden.{cut}"
 
 
 @dataclass(frozen=True, slots=True)
 class GoldenRows:
-    """A matrix [rows, width] of f32, little-endian, row-major."""
+    """A matrix [rows, width] of f32, little-endian, row-major; `data` must have 4 * rows * width bytes."""
 
     rows: int
     width: int
@@ -48,17 +48,17 @@ class GoldenRows:
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.width < 1 or len(self.data) != 4 * self.rows * self.width:
-            raise ValueError(f"{len(self.data)} bytes are no {self.rows} rows of {self.width}")
+            raise ValueError(f"{len(self.data)} bytes are not {self.rows} rows of {self.width}")
 
     def values(self) -> array[float]:
-        """All elements."""
+        """Return all elements, row by row."""
         values = array("f", self.data)
         if sys.byteorder == "big":
             values.byteswap()
         return values
 
     def is_finite(self) -> bool:
-        """Whether no element is NaN or infinite."""
+        """Tell if no element is NaN or infinite."""
         return all(map(math.isfinite, self.values()))
 
 
@@ -67,13 +67,13 @@ class GoldenProbe:
     """A probe, or an excerpt of one.
 
     Attributes:
-        artifact_digest: of the model's files.
-        n_layers: of the model.
-        backend: that computed it, as an exact class names it, e.g. "cpu".
+        artifact_digest: digest of the model's files, 32 bytes.
+        n_layers: number of the model's layers.
+        backend: backend that computed the rows, as an exact class names it, for example "cpu".
         pin: upstream commit and patches of that engine, for people.
-        token_ids: one a row.
-        hidden: rows by cut: what layer `cut` takes.
-        logits: of every row; None in an excerpt that has no use for them.
+        token_ids: one for each row.
+        hidden: rows that go into layer `cut`, by cut.
+        logits: of every row; None in an excerpt whose shard does not end with the last layer.
     """
 
     artifact_digest: bytes
@@ -86,22 +86,22 @@ class GoldenProbe:
 
     @property
     def cuts(self) -> tuple[int, ...]:
-        """Cuts that have rows, in order."""
+        """The cuts that have rows, ascending."""
         return tuple(sorted(self.hidden))
 
     def before(self, layer_begin: int) -> GoldenRows | None:
-        """What a shard that begins here takes beside the token ids; None for the head.
+        """Return the rows that go into a shard beginning at `layer_begin`; None for the head, which takes token ids.
 
         Raises:
-            ArtifactError: `no_golden_rows`: there are none at this cut.
+            ArtifactError: `no_golden_rows` if the probe has no rows at this cut.
         """
         return None if layer_begin == 0 else self._at(layer_begin)
 
     def after(self, layer_end: int) -> GoldenRows:
-        """What a shard that ends here gives: hidden rows, or logits.
+        """Return the rows that a shard ending at `layer_end` should compute: hidden rows, or logits at the model's end.
 
         Raises:
-            ArtifactError: `no_golden_rows`.
+            ArtifactError: `no_golden_rows` if the probe has no such rows.
         """
         if layer_end != self.n_layers:
             return self._at(layer_end)
@@ -110,10 +110,10 @@ class GoldenProbe:
         return self.logits
 
     def require_ends(self, layer_begin: int, layer_end: int) -> None:
-        """Refuse layers that this probe cannot prove.
+        """Refuse a range of layers that this probe has no rows for.
 
         Raises:
-            ArtifactError: `no_golden_rows`.
+            ArtifactError: `no_golden_rows` if rows at either end are missing.
         """
         self.before(layer_begin)
         self.after(layer_end)
@@ -125,21 +125,21 @@ class GoldenProbe:
 
 
 def excerpt_names(n_layers: int, layer_begin: int, layer_end: int) -> tuple[str, ...]:
-    """The tensors that prove a shard, in a file's order."""
+    """Return the names of the tensors that a shard is compared with, in the order of a file."""
     taken = () if layer_begin == 0 else (hidden_name(layer_begin),)
     given = LOGITS if layer_end == n_layers else hidden_name(layer_end)
     return (TOKEN_IDS, *taken, given)
 
 
 def draw_token_ids(artifact_digest: bytes, vocab_size: int, rows: int = GOLDEN_ROWS) -> tuple[int, ...]:
-    """Token ids for a model, all over its vocabulary, the same whoever draws them."""
+    """Return token ids from all over the vocabulary; the same artifact always gives the same ids."""
     drawn = hashlib.shake_256(b"meshnet golden probe" + artifact_digest).digest(_DRAW_BYTES * rows)
     return tuple(number % vocab_size for (number,) in struct.iter_unpack("<Q", drawn))
 
 
 def write_golden(golden: GoldenProbe) -> bytes:
-    """The probe as a file's bytes."""
-    words = {
+    """Return the bytes of a file with this probe."""
+    metadata = {
         "format": FORMAT,
         "artifact_digest": golden.artifact_digest.hex(),
         "n_layers": str(golden.n_layers),
@@ -151,7 +151,7 @@ def write_golden(golden: GoldenProbe) -> bytes:
     matrices += [_matrix(hidden_name(cut), golden.hidden[cut]) for cut in golden.cuts]
     if golden.logits is not None:
         matrices.append(_matrix(LOGITS, golden.logits))
-    return write_tensors(words, matrices)
+    return write_tensors(metadata, matrices)
 
 
 def _matrix(name: str, rows: GoldenRows) -> Matrix:
@@ -162,7 +162,7 @@ def parse_golden(data: bytes) -> GoldenProbe:
     """Read a probe or an excerpt and check all of it.
 
     Raises:
-        ArtifactError: `not_golden`, with what is wrong.
+        ArtifactError: `not_golden`; its message names the defect.
     """
     if len(data) > GOLDEN_BYTES_MAX:
         raise _wrong(f"it is larger than {GOLDEN_BYTES_MAX} bytes")
@@ -173,8 +173,8 @@ def parse_golden(data: bytes) -> GoldenProbe:
     golden = GoldenProbe(
         artifact_digest=_digest(header.words),
         n_layers=_number(header.words, "n_layers", LAYERS_MAX),
-        backend=_word(header.words, "backend"),
-        pin=_word(header.words, "pin"),
+        backend=_text(header.words, "backend"),
+        pin=_text(header.words, "pin"),
         token_ids=_token_ids(header, data),
         hidden={_cut(name): rows for name, rows in matrices.items() if name != LOGITS},
         logits=matrices.get(LOGITS),
@@ -185,11 +185,11 @@ def parse_golden(data: bytes) -> GoldenProbe:
 
 def _check(golden: GoldenProbe, matrices: Iterable[GoldenRows]) -> None:
     if any(rows.rows != len(golden.token_ids) for rows in matrices):
-        raise _wrong("it has not as many rows as token ids")
+        raise _wrong("its number of rows is not its number of token ids")
     if len({rows.width for rows in golden.hidden.values()}) > 1:
         raise _wrong("its rows have several widths")
     if any(not 0 < cut < golden.n_layers for cut in golden.hidden):
-        raise _wrong("it has rows where no cut can be")
+        raise _wrong("it has rows at a layer that cannot be a cut")
     if golden.logits is not None and max(golden.token_ids) >= golden.logits.width:
         raise _wrong("a token id is outside the vocabulary")
     if not all(rows.is_finite() for rows in matrices):
@@ -199,7 +199,7 @@ def _check(golden: GoldenProbe, matrices: Iterable[GoldenRows]) -> None:
 def _rows(header: TensorHeader, data: bytes, name: str) -> GoldenRows:
     place = header.places[name]
     if place.dtype != "F32" or place.shape[0] > ROWS_MAX:
-        raise _wrong("a tensor is of another kind")
+        raise _wrong("a tensor does not hold f32 rows, or too many of them")
     return GoldenRows(*place.shape, data[header.data_at + place.begin : header.data_at + place.end])
 
 
@@ -215,19 +215,19 @@ def _token_ids(header: TensorHeader, data: bytes) -> tuple[int, ...]:
 
 
 def _cut(name: str) -> int:
-    word = name.removeprefix("hidden.")
-    is_number = word.isascii() and word.isdigit() and len(word) <= len(str(LAYERS_MAX))
-    # One cut has one name: rows under another one would be taken in and found by nobody.
-    if not is_number or name != hidden_name(int(word)):
-        raise _wrong("a tensor has another name")
-    return int(word)
+    text = name.removeprefix("hidden.")
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(LAYERS_MAX))
+    # A cut has only one valid name. Rows under another spelling would be read but never found.
+    if not is_number or name != hidden_name(int(text)):
+        raise _wrong("a tensor has an unknown name")
+    return int(text)
 
 
-def _digest(words: Mapping[str, str]) -> bytes:
-    if words.get("format") != FORMAT:
-        raise _wrong("it is of another format")
+def _digest(metadata: Mapping[str, str]) -> bytes:
+    if metadata.get("format") != FORMAT:
+        raise _wrong("its format is unknown")
     try:
-        digest = bytes.fromhex(words.get("artifact_digest", ""))
+        digest = bytes.fromhex(metadata.get("artifact_digest", ""))
     except ValueError:
         digest = b""
     if len(digest) != DIGEST_BYTES:
@@ -235,30 +235,30 @@ def _digest(words: Mapping[str, str]) -> bytes:
     return digest
 
 
-def _number(words: Mapping[str, str], name: str, largest: int) -> int:
-    word = words.get(name, "")
-    if not word.isascii() or not word.isdigit() or len(word) > len(str(largest)) or not 0 < int(word) <= largest:
-        raise _wrong(f"{name} is no possible number")
-    return int(word)
+def _number(metadata: Mapping[str, str], name: str, largest: int) -> int:
+    text = metadata.get(name, "")
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(largest)) or not 0 < int(text) <= largest:
+        raise _wrong(f"{name} is not a number from 1 to {largest}")
+    return int(text)
 
 
-def _word(words: Mapping[str, str], name: str) -> str:
-    word = words.get(name, "")
-    if len(word) > WORD_CHARACTERS or not word.isprintable():
-        raise _wrong(f"{name} is no word")
-    return word
+def _text(metadata: Mapping[str, str], name: str) -> str:
+    text = metadata.get(name, "")
+    if len(text) > TEXT_CHARACTERS_MAX or not text.isprintable():
+        raise _wrong(f"{name} is too long or not printable")
+    return text
 
 
 def require_complete(golden: GoldenProbe, cuts: Sequence[int], vocab_size: int) -> None:
-    """Refuse a probe that a shard of this model might find lacking.
+    """Refuse a probe that lacks rows which a shard of this model might need.
 
     Args:
         golden: the probe.
-        cuts: legal ones of the model.
-        vocab_size: of the model.
+        cuts: legal cuts of the model.
+        vocab_size: number of tokens in the model's vocabulary.
 
     Raises:
-        ArtifactError: `golden_incomplete`.
+        ArtifactError: `golden_incomplete` if rows of a cut or the logits are missing.
     """
     lacking = sorted(set(cuts) - set(golden.hidden))
     if lacking:
@@ -267,9 +267,9 @@ def require_complete(golden: GoldenProbe, cuts: Sequence[int], vocab_size: int) 
         raise ArtifactError("golden_incomplete", "Golden probe lacks rows", f"no logits of {vocab_size} tokens")
 
 
-def _no_rows(where: str) -> ArtifactError:
-    return ArtifactError("no_golden_rows", "No golden rows", f"the golden probe has no rows at {where}")
+def _no_rows(place: str) -> ArtifactError:
+    return ArtifactError("no_golden_rows", "No golden rows", f"the golden probe has no rows at {place}")
 
 
-def _wrong(why: str) -> ArtifactError:
-    return ArtifactError("not_golden", "No golden probe", f"this is no golden probe: {why}")
+def _wrong(reason: str) -> ArtifactError:
+    return ArtifactError("not_golden", "Not a golden probe", f"this is not a golden probe: {reason}")

@@ -1,8 +1,8 @@
-"""Named tensors and a few words about them as bytes, in the safetensors format.
+"""Reads and writes named tensors with a few text fields, in the safetensors format.
 
-Invariants: only f32 and i32 matrices; little-endian, row-major, in the header's order without gaps; every count and
-place is checked before anything is allocated for it, because a file may come from anywhere.
-Source: https://github.com/huggingface/safetensors, Format.
+Invariants: only matrices of f32 and i32, little-endian and row-major, in the header's order without gaps. Every count
+and offset is checked before memory is allocated for it, because a file may come from anywhere. Source:
+https://github.com/huggingface/safetensors, Format.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ METADATA: Final = "__metadata__"
 
 @dataclass(frozen=True, slots=True)
 class TensorPlace:
-    """Where a matrix lies.
+    """The type, shape and position of one matrix.
 
     Attributes:
         dtype: "F32" or "I32".
-        shape: (rows, elements a row).
-        begin, end: bytes, counted from the end of the header.
+        shape: (rows, elements per row).
+        begin: first byte, counted from the end of the header.
+        end: first byte after the matrix, counted likewise.
     """
 
     name: str
@@ -44,12 +45,12 @@ class TensorPlace:
 
 @dataclass(frozen=True, slots=True)
 class TensorHeader:
-    """What stands before the data.
+    """The header of a file: everything before its data.
 
     Attributes:
-        words: free text by name.
-        places: by tensor name, in the order of their data.
-        data_at: bytes from the file's begin to the first tensor.
+        words: text fields by name.
+        places: positions by tensor name, in the order of their data.
+        data_at: bytes from the beginning of the file to the first tensor.
     """
 
     words: Mapping[str, str]
@@ -58,13 +59,13 @@ class TensorHeader:
 
     @property
     def file_bytes(self) -> int:
-        """How long the whole file is."""
+        """Length of the whole file in bytes."""
         return self.data_at + max((place.end for place in self.places.values()), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """One tensor to be written: `data` holds shape[0] x shape[1] elements."""
+    """One tensor to be written; `data` holds shape[0] x shape[1] elements."""
 
     name: str
     dtype: str
@@ -72,36 +73,36 @@ class Matrix:
     data: bytes
 
 
-def write_tensors(words: Mapping[str, str], matrices: Sequence[Matrix]) -> bytes:
-    """The file of these tensors."""
-    fields: dict[str, object] = {METADATA: dict(words)}
+def write_tensors(metadata: Mapping[str, str], matrices: Sequence[Matrix]) -> bytes:
+    """Return the bytes of a file with these tensors and text fields."""
+    fields: dict[str, object] = {METADATA: dict(metadata)}
     begin = 0
     for matrix in matrices:
         end = begin + len(matrix.data)
         fields[matrix.name] = {"dtype": matrix.dtype, "shape": list(matrix.shape), "data_offsets": [begin, end]}
         begin = end
     header = json.dumps(fields, separators=(",", ":")).encode()
-    header += b" " * (-len(header) % LENGTH_BYTES)  # tensors lie at multiples of 8
+    header += b" " * (-len(header) % LENGTH_BYTES)  # tensors begin at a multiple of 8
     return b"".join([len(header).to_bytes(LENGTH_BYTES, "little"), header, *(matrix.data for matrix in matrices)])
 
 
 def header_bytes(begin: bytes) -> int:
-    """How long the header is, its length's own bytes included, from the file's first bytes.
+    """Return the header's length in bytes, its 8 length bytes included, given the beginning of a file.
 
     Raises:
-        ArtifactError: `not_golden`: that cannot be.
+        ArtifactError: `not_golden` if the length is zero or too large.
     """
     length = int.from_bytes(begin[:LENGTH_BYTES], "little") if len(begin) >= LENGTH_BYTES else 0
     if not 0 < length <= HEADER_BYTES_MAX:
-        raise _wrong("its header has no possible length")
+        raise _wrong("its header's length is not possible")
     return LENGTH_BYTES + length
 
 
 def parse_header(begin: bytes) -> TensorHeader:
-    """Read a header, which `begin` holds whole.
+    """Read a header; `begin` must hold all of it, and may hold more.
 
     Raises:
-        ArtifactError: `not_golden`, with what is wrong.
+        ArtifactError: `not_golden`; its message names the defect.
     """
     end = header_bytes(begin)
     if len(begin) < end:
@@ -109,18 +110,18 @@ def parse_header(begin: bytes) -> TensorHeader:
     try:
         fields = json.loads(begin[LENGTH_BYTES:end])
     except (ValueError, RecursionError) as error:
-        raise _wrong("its header is no JSON") from error
+        raise _wrong("its header is not JSON") from error
     if not isinstance(fields, dict) or len(fields) > TENSORS_MAX:
-        raise _wrong("its header is no object of tensors")
-    words = _parse_words(fields.pop(METADATA, {}))
+        raise _wrong("its header is not an object of tensors")
+    metadata = _parse_metadata(fields.pop(METADATA, {}))
     places = {name: _parse_place(name, value) for name, value in fields.items()}
     _require_dense(places.values())
-    return TensorHeader(words, places, end)
+    return TensorHeader(metadata, places, end)
 
 
-def _parse_words(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(word, str) for word in value.values()):
-        raise _wrong("its metadata are no words")
+def _parse_metadata(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise _wrong("its metadata is not text")
     return value
 
 
@@ -129,12 +130,12 @@ def _parse_place(name: str, value: object) -> TensorPlace:
         raise _wrong("a tensor is not described")
     dtype, shape, offsets = value.get("dtype"), _pair(value.get("shape")), _pair(value.get("data_offsets"))
     if not isinstance(dtype, str) or dtype not in DTYPES or shape is None or offsets is None:
-        raise _wrong("a tensor is no matrix of f32 or i32")
+        raise _wrong("a tensor is not a matrix of f32 or i32")
     rows, elements = shape
     if not (0 < rows <= DIMENSION_MAX and 0 < elements <= DIMENSION_MAX):
-        raise _wrong("a tensor has no possible shape")
+        raise _wrong("a tensor's shape is not possible")
     if offsets[1] - offsets[0] != rows * elements * ELEMENT_BYTES:
-        raise _wrong("a tensor's bytes are not those of its shape")
+        raise _wrong("a tensor's bytes do not match its shape")
     return TensorPlace(name, dtype, shape, *offsets)
 
 
@@ -150,9 +151,9 @@ def _require_dense(places: Iterable[TensorPlace]) -> None:
     at = 0
     for place in places:
         if place.begin != at:
-            raise _wrong("its tensors do not lie one after the other")
+            raise _wrong("its tensors overlap or leave gaps")
         at = place.end
 
 
-def _wrong(why: str) -> ArtifactError:
-    return ArtifactError("not_golden", "No golden probe", f"this is no golden probe: {why}")
+def _wrong(reason: str) -> ArtifactError:
+    return ArtifactError("not_golden", "Not a golden probe", f"this is not a golden probe: {reason}")

@@ -1,4 +1,4 @@
-"""`meshnet inspect`: what a model is made of, where it may be cut and what its parts take, read from its headers.
+"""`meshnet inspect`: reports a model's tensors, legal cuts, caches and memory, all from its headers.
 
-Invariants: no weight is read; what is wrong with a file is an `ArtifactError`.
+Invariants: no weight is read. If a file is wrong, `ArtifactError` is raised.
 """

@@ -1,4 +1,4 @@
-"""A report as one JSON object, for scripts. Keys are never renamed; sizes are in bytes."""
+"""Writes a report as one JSON object, for scripts. Keys are never renamed; sizes are in bytes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from meshnet.inspect.report import Report
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
-# What codecs are called here: raw rows are f32.
+# Names of the codecs in the report; raw rows are f32.
 CODEC_NAMES = {Codec.RAW: "f32", Codec.BF16: "bf16", Codec.Q8_0: "q8_0"}
 
 
 def as_json(report: Report) -> str:
-    """One line."""
+    """Return the report as one line of JSON."""
     return json.dumps(_model(report) | _sizes(report) | _parts(report) | _loads(report))
 
 

@@ -1,4 +1,4 @@
-"""A report as tables, for people. Sizes in GiB or MiB are rounded; exact ones are in the JSON."""
+"""Writes a report as tables, for people. Sizes in GiB or MiB are rounded; the JSON report has exact ones."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 NAME_CHARACTERS: Final = 64
 SHOWN_SPANS: Final = 5
-# What the layer's tensors are, and what it keeps.
+# One layer's tensors, and the caches it keeps.
 _Layer: TypeAlias = "tuple[Holding, LayerCache]"
 
 
 def as_text(report: Report) -> str:
-    """Several lines."""
+    """Return one table each for the model, owners, types, seams and memory, and for a split if one was asked for."""
     blocks = [_model(report), _owners(report), _types(report), _hand_over(report), _memory(report)]
     if report.split is not None:
         blocks.append(_split(report))
@@ -48,9 +48,9 @@ def _model(report: Report) -> list[str]:
     ]
     if report.missing:
         numbers = ", ".join(str(number + 1) for number in report.missing)
-        lines.append(f"parts {numbers} are not here: what follows tells of the others")
+        lines.append(f"parts {numbers} are missing: the following figures are of the other parts alone")
     if files.here_bytes < files.file_bytes:
-        lines.append(f"{size(files.file_bytes - files.here_bytes)} of the data are not here")
+        lines.append(f"{size(files.file_bytes - files.here_bytes)} of the data are missing")
     return lines
 
 
@@ -65,14 +65,14 @@ def _owners(report: Report) -> list[str]:
     rows += [[name, str(held.tensors), str(held.size_bytes), "", ""] for name, held in others if held.tensors]
     lines = _table(rows)
     if inventory.tied_bytes:
-        lines.append(f"the embedding is the output head as well: a tail needs its {inventory.tied_bytes} bytes, too")
+        lines.append(f"the embedding is the output head too, so a tail also needs its {inventory.tied_bytes} bytes")
     if inventory.nextn_embedding_bytes:
-        lines.append(f"with nextn blocks a tail needs the embedding's {inventory.nextn_embedding_bytes} bytes, too")
+        lines.append(f"with nextn blocks a tail also needs the embedding's {inventory.nextn_embedding_bytes} bytes")
     return lines
 
 
 def _alike(values: Sequence[_Layer]) -> Iterator[tuple[list[int], _Layer]]:
-    """Layers that are equal, in the order of the first of them."""
+    """Yield groups of equal layers, in the order of each group's first layer."""
     numbers: dict[_Layer, list[int]] = {}
     for number, value in enumerate(values):
         numbers.setdefault(value, []).append(number)
@@ -101,22 +101,24 @@ def _hand_over(report: Report) -> list[str]:
     seam, caches = report.seam, report.caches
     packed = ", ".join(f"{name} {seam.row_bytes(codec) or 'not possible'}" for codec, name in CODEC_NAMES.items())
     streams = f" in {seam.streams} streams" if seam.streams > 1 else ""
-    kept = "" if caches.is_known else " (not looked at: plain attention assumed)"
+    kept = "" if caches.is_known else " (this architecture is not known: plain attention is assumed)"
     lines = [
         f"legal cuts: {_spans(report.cuts.cuts)} ({report.cuts.rule})",
         f"seam: {seam.elements} values a token{streams}; bytes: {packed}",
         (
-            f"KV: {caches.bytes_per_token:g} bytes a token{kept}; beside them a session keeps {caches.window_bytes} of "
-            f"windows and {caches.state_bytes} of states"
+            f"KV: {caches.bytes_per_token:g} bytes a token{kept}; besides, a session keeps {caches.window_bytes} bytes "
+            f"of windows and {caches.state_bytes} of states"
         ),
     ]
     if seam.token_id_layers:
-        lines.append(f"the first {seam.token_id_layers} layers route by token id: ids travel with the rows up to them")
+        lines.append(
+            f"the first {seam.token_id_layers} layers choose experts by token id, so seams up to them carry ids"
+        )
     return lines
 
 
 def _spans(cuts: Sequence[int]) -> str:
-    """Numbers in a row as "1-42"."""
+    """Return ascending numbers as text, with a run of them as "1-42"."""
     spans: list[list[int]] = []
     for cut in cuts:
         if spans and cut == spans[-1][1] + 1:
@@ -129,7 +131,7 @@ def _spans(cuts: Sequence[int]) -> str:
 def _memory(report: Report) -> list[str]:
     title = f"memory at {report.load.sequences} session(s) of {report.load.context_length} positions:"
     if report.missing:
-        return [title, "needs all parts"]
+        return [title, "not known: all parts are needed"]
     return [title, *_table([[*_MEMORY_TITLES], *(_memory_cells(one) for one in report.ranges)])]
 
 
@@ -148,7 +150,7 @@ def _split(report: Report) -> list[str]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns of equal width; the first to the left, numbers to the right."""
+    """Return rows as lines with columns of equal width: the first column to the left, the others to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)

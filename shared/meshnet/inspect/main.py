@@ -1,7 +1,7 @@
-"""`meshnet inspect`: puts its parts together.
+"""The entry point of `meshnet inspect`.
 
-Invariant: status 0 where the question was answered, 1 where a file or the question is refused, 2 for a wrong command
-line.
+Invariant: the exit status is 0 if the question was answered, 1 if a file or the question is refused, and 2 if the
+command line is wrong.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Look at a model.
+    """Print a report on a model.
 
     Raises:
-        MeshnetError: what is wrong with it, for the command to tell.
-        SystemExit: argparse has told the user.
+        MeshnetError: a file is wrong or the question has no answer; the `meshnet` command prints it.
+        SystemExit: argparse has already told the user.
     """
     options = parse_options(arguments)
     report = make_report(options)

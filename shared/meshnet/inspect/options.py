@@ -1,6 +1,6 @@
 """The command line of `meshnet inspect`.
 
-Invariant: wrong values are refused by argparse, before a file is opened.
+Invariant: argparse refuses wrong values before a file is opened.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ _RANGE: Final = re.compile(r"([0-9]{1,5}):([0-9]{1,5})")
 
 @dataclass(frozen=True, slots=True)
 class InspectOptions:
-    """What to look at.
+    """The files to read and the questions to answer.
 
     Attributes:
-        paths: a model's file, or its parts.
-        ranges: of layers whose memory is asked for.
-        memories: bytes of machines to split over; empty: no split is asked for.
+        paths: a model's first file, or its parts.
+        load: sessions and their length, for the memory figures.
+        ranges: half-open ranges of layers whose memory is asked for.
+        memories: bytes of the machines to split over; if empty, no split is asked for.
+        as_json: if true, the report is JSON.
     """
 
     paths: tuple[Path, ...]
@@ -44,35 +46,35 @@ class InspectOptions:
     as_json: bool
 
 
-def parse_memory(words: str) -> int:
-    """Bytes of "24G", "1.5T" or a plain number; units are powers of 1024, as memory is sold.
+def parse_memory(text: str) -> int:
+    """Return the bytes of "24G", "1.5T" or a plain number; units are powers of 1024, as memory is sold.
 
     Raises:
-        argparse.ArgumentTypeError: it is none, or not from 1 byte to 1 PiB.
+        argparse.ArgumentTypeError: it is not a size, or not from 1 byte to 1 PiB.
     """
-    found = _MEMORY.fullmatch(words)
+    found = _MEMORY.fullmatch(text)
     size_bytes = int(float(found[1]) * UNITS[found[2]]) if found else 0
     if not 1 <= size_bytes <= MEMORY_MAX_BYTES:
-        raise argparse.ArgumentTypeError(f"{words!r} is no memory size such as 24G")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a memory size such as 24G")
     return size_bytes
 
 
-def parse_range(words: str) -> tuple[int, int]:
-    """A range of layers, "0:15".
+def parse_range(text: str) -> tuple[int, int]:
+    """Return a half-open range of layers, given as "0:15".
 
     Raises:
-        argparse.ArgumentTypeError: it is none, or empty.
+        argparse.ArgumentTypeError: it is not a range, or it is empty.
     """
-    found = _RANGE.fullmatch(words)
+    found = _RANGE.fullmatch(text)
     if found is None or int(found[1]) >= int(found[2]):
-        raise argparse.ArgumentTypeError(f"{words!r} is no range of layers such as 0:15")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a range of layers such as 0:15")
     return int(found[1]), int(found[2])
 
 
-def _parse_memories(words: str) -> tuple[int, ...]:
-    memories = tuple(parse_memory(one.strip()) for one in words.split(","))
+def _parse_memories(text: str) -> tuple[int, ...]:
+    memories = tuple(parse_memory(one.strip()) for one in text.split(","))
     if len(memories) > MACHINES_MAX:
-        raise argparse.ArgumentTypeError(f"a split is searched for up to {MACHINES_MAX} machines")
+        raise argparse.ArgumentTypeError(f"a split can be planned for up to {MACHINES_MAX} machines")
     return memories
 
 
@@ -80,32 +82,34 @@ def _count(largest: int) -> type[int]:
     """Return a parser of whole numbers from 1 to `largest`, as argparse takes it."""
 
     class Count(int):
-        def __new__(cls, words: str) -> Self:
-            if not _DIGITS.fullmatch(words) or not 1 <= int(words) <= largest:
-                raise argparse.ArgumentTypeError(f"{words!r} is no number from 1 to {largest}")
-            return super().__new__(cls, int(words))
+        def __new__(cls, text: str) -> Self:
+            if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= largest:
+                raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {largest}")
+            return super().__new__(cls, int(text))
 
     return Count
 
 
 def parse_options(arguments: Sequence[str]) -> InspectOptions:
-    """Return what to look at.
+    """Read the command line.
 
     Raises:
-        SystemExit: the command line is wrong (2), or help was asked for (0).
+        SystemExit: with 2 if the command line is wrong, with 0 if help was asked for.
     """
-    parser = argparse.ArgumentParser(prog="meshnet inspect", description="Look at a GGUF model by its headers.")
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="the model; its first part, or its parts")
+    parser = argparse.ArgumentParser(prog="meshnet inspect", description="Report on a GGUF model from its headers.")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="FILE", help="the model's first file, or several of its parts"
+    )
     parser.add_argument("--context", type=_count(CONTEXT_LENGTH_MAX), default=DEFAULT_CONTEXT_LENGTH, metavar="N",
                         help=f"positions of a session (default {DEFAULT_CONTEXT_LENGTH})")  # fmt: skip
     parser.add_argument(
         "--sequences", type=_count(SEQUENCES_MAX), default=1, metavar="N", help="sessions at once (default 1)"
     )
     parser.add_argument("--layers", type=parse_range, action="append", default=[], metavar="B:E",
-                        help="say what these layers take; may be given again")  # fmt: skip
+                        help="report the memory of layers B:E, without E; may be given several times")  # fmt: skip
     parser.add_argument("--memory", type=_parse_memories, default=(), metavar="SIZE,SIZE",
-                        help="suggest a split over machines whose workers may use so much, e.g. 100G,20G")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+                        help="suggest a split over machines whose workers may use this much: 100G,20G")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     chosen = parser.parse_args(list(arguments))
     return InspectOptions(
         tuple(chosen.files), Load(chosen.context, chosen.sequences), tuple(chosen.layers), chosen.memory, chosen.json

@@ -1,7 +1,7 @@
-"""All that `meshnet inspect` tells, as values.
+"""Collects everything that `meshnet inspect` reports, as values.
 
-Invariant: `tensor_bytes + metadata_bytes + padding_bytes == file_bytes`, over the parts that are here; `file_bytes` is
-of the whole files, also where only their headers are here.
+Invariant: `tensor_bytes + metadata_bytes + padding_bytes == file_bytes`, over the parts that are present. `file_bytes`
+counts whole files, even if only their headers are present.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 class InspectError(MeshnetError):
-    """What was asked of a model cannot be told."""
+    """A question of the command line cannot be answered for this model."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileBytes:
-    """What the files consist of, in bytes.
+    """The contents of the files, in bytes.
 
     Attributes:
-        here_bytes: that are on this machine, holes of sparse files included.
+        here_bytes: bytes that are on this machine; the holes of sparse files count too.
     """
 
     file_bytes: int
@@ -48,18 +48,18 @@ class FileBytes:
 
     @property
     def padding_bytes(self) -> int:
-        """Between and behind tensors."""
+        """Bytes between and after tensors."""
         return self.file_bytes - self.tensor_bytes - self.metadata_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a model is made of, and what was asked about it.
+    """The facts about a model, and the answers to the questions of the command line.
 
     Attributes:
-        missing: numbers of parts that are not here, from 0; then inventory and memory tell of the others alone.
-        ranges: those that were asked for, or the whole model.
-        split: where one was asked for.
+        missing: numbers of parts that are not present, from 0; if there are any, the inventory covers only the others.
+        ranges: memory of the ranges that were asked for, or of the whole model.
+        split: a split over machines, if one was asked for.
     """
 
     header: GgufHeader
@@ -75,12 +75,12 @@ class Report:
 
 
 def make_report(options: InspectOptions) -> Report:
-    """Read the headers and answer.
+    """Read the headers and answer the questions.
 
     Raises:
-        ArtifactError: a file is not what it should be.
+        ArtifactError: a file is wrong.
         InspectError: `illegal_cut`, `no_such_layers`, `context_too_long` or `missing_part`.
-        SplitError: no split fits.
+        SplitError: no split fits the machines.
     """
     found = read_available(options.paths)
     header = found.header
@@ -93,7 +93,7 @@ def make_report(options: InspectOptions) -> Report:
         _check_range(layers, memory.n_layers, cuts)
     if found.missing and (options.ranges or options.memories):
         numbers = ", ".join(str(number + 1) for number in found.missing)
-        raise InspectError("missing_part", "Parts are missing", f"memory needs all parts; {numbers} are not here")
+        raise InspectError("missing_part", "Parts are missing", f"memory needs all parts; parts {numbers} are missing")
     return Report(
         header=header,
         missing=found.missing,

@@ -1,6 +1,6 @@
-"""The OpenAI API as pure values: bytes of a request in, a `GenerationSpec` out; token events in, response bytes out.
+"""The OpenAI API as pure values: a request's bytes become a `GenerationSpec`, and token events become response bytes.
 
-Invariants: no I/O, clock, randomness, Django or engine; ids and times are given by the caller. The site's API and the
-node-local API share every line, so that a client cannot tell them apart. Prompt and completion text never appears in an
-error message or a `repr` that is logged.
+Invariants: no I/O, clock, randomness, Django or engine; the caller gives ids and times. The site's API and a node's own
+API share all of this code, so a client sees no difference between them. Prompt and completion text never appears in an
+error message or a logged `repr`.
 """

@@ -1,7 +1,7 @@
 """The body of `POST /v1/chat/completions`.
 
-Invariants: messages are text, of the roles system (or developer), user and assistant; several text parts of one message
-are joined by newlines. Tools, images and audio are refused by name.
+Invariants: messages are text from the roles system (or developer), user and assistant. If a message has several text
+parts, they are joined by newlines. Tools, images and audio are refused by name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _check_role(role: str) -> str:
     if role in ("tool", "function"):
         raise PydanticCustomError("unsupported_value", "Tools are not supported.")
     if role not in _ROLES:
-        raise PydanticCustomError("invalid_value", "The role is one of system, developer, user and assistant.")
+        raise PydanticCustomError("invalid_value", "The role must be system, developer, user or assistant.")
     return role
 
 
@@ -66,7 +66,7 @@ class TextPart(RequestPart):
 
 
 class MessageFields(RequestPart):
-    """One message as sent; `name` is accepted and not rendered."""
+    """One message as the client sent it. `name` is accepted, but chat templates do not see it."""
 
     role: Annotated[str, AfterValidator(_check_role)]
     content: Annotated[list[TextPart], BeforeValidator(_as_parts), Field(min_length=1)]
@@ -78,7 +78,7 @@ class MessageFields(RequestPart):
     annotations: Ignored = None
 
     def message(self) -> ChatMessage:
-        """The message, its parts joined."""
+        """Return the message with its parts joined by newlines."""
         return ChatMessage(role=_ROLES[self.role], content="\n".join(part.text for part in self.content))
 
 
@@ -115,7 +115,7 @@ class ChatRequest(GenerationFields):
         return self
 
     def specification(self) -> GenerationSpec:
-        """The request, free of the API's spelling."""
+        """Return the request in our own terms, which both endpoints share."""
         return GenerationSpec(
             face=Face.CHAT,
             model=self.model,

@@ -1,6 +1,7 @@
 """The body of `POST /v1/completions`.
 
-Invariants: exactly one prompt, as text or as token ids. OpenAI's default of 16 tokens is the gateway's to apply.
+Invariants: there is exactly one prompt, as text or as token ids. The Gateway, not this module, applies OpenAI's default
+of 16 tokens.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ from meshnet.openai.request_fields import (
 )
 from meshnet.openai.specification import Face, GenerationSpec, TextPrompt, TokenPrompt
 
-# What OpenAI's API generates at most where the request names no limit.
+# Most tokens that OpenAI's API generates if the request names no limit.
 MAX_TOKENS_DEFAULT: Final = 16
 
 
 def parse_prompt(value: object) -> TextPrompt | TokenPrompt:
-    """Read a prompt in any of the API's four forms; lists of prompts hold one.
+    """Read a prompt in any of the API's four forms. A list of prompts may hold only one.
 
     Raises:
-        PydanticCustomError: the value is none of the forms, or holds more than one prompt.
+        PydanticCustomError: the value has none of these forms, or holds more than one prompt.
     """
     if isinstance(value, str):
         return TextPrompt(value)
     if not isinstance(value, list) or not value:
-        raise PydanticCustomError("invalid_type", "The prompt is a string or a list of token ids.")
+        raise PydanticCustomError("invalid_type", "The prompt must be a string or a list of token ids.")
     if _are_token_ids(value):
         return TokenPrompt(tuple(value))
     if len(value) > 1:
-        raise PydanticCustomError("unsupported_value", "Only one prompt a request is supported.")
+        raise PydanticCustomError("unsupported_value", "Only one prompt for each request is supported.")
     if isinstance(value[0], str) or (isinstance(value[0], list) and value[0] and _are_token_ids(value[0])):
         return parse_prompt(value[0])
-    raise PydanticCustomError("invalid_type", "The prompt is a string or a list of token ids.")
+    raise PydanticCustomError("invalid_type", "The prompt must be a string or a list of token ids.")
 
 
 def _are_token_ids(values: list[object]) -> bool:
@@ -48,7 +49,7 @@ def _are_token_ids(values: list[object]) -> bool:
 
 
 class CompletionRequest(GenerationFields):
-    """Parameters of a text completion; `logprobs` is the number of alternatives beside each token."""
+    """Parameters of a text completion; `logprobs` is the number of alternatives reported for each token."""
 
     prompt: Annotated[TextPrompt | TokenPrompt, PlainValidator(parse_prompt)]
     logprobs: Annotated[int, Field(ge=0, le=TOP_LOGPROBS_MAX)] | None = None
@@ -57,7 +58,7 @@ class CompletionRequest(GenerationFields):
     suffix: Unsupported = None
 
     def specification(self) -> GenerationSpec:
-        """The request, free of the API's spelling."""
+        """Return the request in our own terms, which both endpoints share."""
         return GenerationSpec(
             face=Face.COMPLETION,
             model=self.model,

@@ -1,7 +1,7 @@
-"""Errors as the OpenAI API spells them, and the one table that translates ours.
+"""The API's error objects, and the one table that translates Meshnet's errors into them.
 
-Invariants: `code` is the stable code of the error it came from; a stage is named where one failed; an error that is not
-in the table is shown by its class's default, never as a trace. Message texts come from us and hold no user text.
+Invariants: `code` is the stable code of the original error. If a stage failed, it is named. If an error is not in the
+table, its class decides the status; a client never gets a traceback. Messages are written by us and hold no user text.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from meshnet.errors import ArtifactError, LedgerError, MeshnetError, ProtocolErr
 
 INVALID_REQUEST: Final = "invalid_request_error"
 SERVER_ERROR: Final = "server_error"
-# With status 429: clients wait and try again by themselves.
+# OpenAI's type for status 429; clients wait and retry by themselves.
 RATE_LIMITED: Final = "requests"
 
 
 class RequestError(MeshnetError):
-    """A request that is answered by an error object and changes nothing.
+    """A request is answered with an error object and changes nothing.
 
     Attributes:
         status: HTTP status.
-        error_type: OpenAI's class of errors.
-        param: the parameter at fault, e.g. `messages[0].content`; None where none is.
+        error_type: OpenAI's name for this class of errors.
+        param: the parameter at fault, for example `messages[0].content`; None if no parameter is.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class RequestError(MeshnetError):
 
 
 class ErrorObject(BaseModel):
-    """OpenAI's error object; `stage` is ours and names the failing stage of the route."""
+    """OpenAI's error object. `stage` is our own field; it names the route's stage that failed."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -59,13 +59,13 @@ class ErrorBody(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ErrorReply:
-    """An error ready to send."""
+    """The status and body of an error answer."""
 
     status: int
     body: ErrorBody
 
 
-# Codes of route, ledger and engine errors that do not answer with their class's default status.
+# Status and type by code, for errors whose class would give the wrong status.
 STATUS_BY_CODE: Final[dict[str, tuple[int, str]]] = {
     "insufficient_credit": (402, "insufficient_quota"),
     "context_full": (400, INVALID_REQUEST),
@@ -82,7 +82,7 @@ STATUS_BY_CODE: Final[dict[str, tuple[int, str]]] = {
     "planning_timeout": (504, SERVER_ERROR),
 }
 
-# The first class that matches decides.
+# Status by class; the first class that matches decides.
 STATUS_BY_CLASS: Final[tuple[tuple[type[MeshnetError], int], ...]] = (
     (RouteError, 503),
     (ProtocolError, 503),
@@ -94,7 +94,7 @@ STATUS_BY_CLASS: Final[tuple[tuple[type[MeshnetError], int], ...]] = (
 
 
 def describe_error(error: MeshnetError) -> ErrorReply:
-    """Translate an error of ours into the reply that a client gets."""
+    """Translate one of our errors into the reply for a client."""
     status, error_type = _status_and_type(error)
     return ErrorReply(
         status=status,

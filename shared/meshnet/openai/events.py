@@ -1,7 +1,7 @@
-"""What a generation tells its reader: pieces of text, telemetry, and how it ended.
+"""The events that a generation gives to its reader: pieces of text, telemetry, and its end.
 
-Invariants: a stream of events is any number of `TextDelta` and `TelemetryUpdate`, then exactly one `Finished` or
-`Failed`. The texts of all deltas joined are the answer.
+Invariants: a stream has any number of `TextDelta` and `TelemetryUpdate` events, then exactly one `Finished` or
+`Failed`. The texts of all deltas together are the answer.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class FinishReason(StrEnum):
-    """Why an answer ended, in the API's words."""
+    """The reason why an answer ended, as the API spells it."""
 
-    STOP = "stop"
-    LENGTH = "length"
+    STOP = "stop"  # the model ended it, or a stop string was found
+    LENGTH = "length"  # the limit of tokens or the context's end was reached
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A token that might have been drawn, with its natural-log probability."""
+    """A token that could have been drawn, with its natural-log probability."""
 
     token_id: int
     piece: bytes = field(repr=False)
@@ -33,7 +33,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedToken:
-    """One generated token: its bytes and, where they were asked for, its log probabilities."""
+    """One generated token: its bytes and, if they were asked for, its log probabilities."""
 
     token_id: int
     piece: bytes = field(repr=False)
@@ -43,7 +43,7 @@ class GeneratedToken:
 
 @dataclass(frozen=True, slots=True)
 class PlacedToken:
-    """A token whose text has been released, and the character offset at which it begins in the answer."""
+    """A token whose text was released. `text_offset` is the character of the answer at which it begins."""
 
     token: GeneratedToken
     text_offset: int
@@ -51,7 +51,7 @@ class PlacedToken:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """Text that is certain, and the tokens it came from (empty unless log probabilities were asked for)."""
+    """Text that will not change any more, and its tokens (none unless log probabilities were asked for)."""
 
     text: str = field(repr=False)
     tokens: tuple[PlacedToken, ...] = ()
@@ -62,14 +62,14 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that were counted by the gateway; `completion_tokens` includes the end-of-generation token."""
+    """Token counts of the Gateway; `completion_tokens` includes the end-of-generation token."""
 
     prompt_tokens: int
     completion_tokens: int
 
     @property
     def total_tokens(self) -> int:
-        """Prompt and completion together."""
+        """Number of tokens in prompt and completion together."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -91,7 +91,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The answer stays incomplete; the text that was sent is all there is."""
+    """The answer remains incomplete; no more text follows the text that was sent."""
 
     error: MeshnetError
     usage: Usage

@@ -1,7 +1,7 @@
 """Log probabilities in the shapes of the two endpoints.
 
-Invariants: bytes are exact; a piece that is not whole UTF-8 is shown as the API shows it; a probability of zero is
--9999, as JSON has no infinities.
+Invariants: bytes are exact. If a token's bytes are not whole UTF-8 characters, they are shown as OpenAI's API shows
+them. A probability of zero is reported as -9999, since JSON has no infinities.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
     from meshnet.openai.events import Alternative, PlacedToken
 
-# What OpenAI's API reports for a token of no probability.
+# The log probability that OpenAI's API reports for a token of probability zero.
 LOGPROB_MIN: Final = -9999.0
 
 
 def chat_logprobs(tokens: Sequence[PlacedToken]) -> ChatLogprobs:
-    """The chat endpoint's shape."""
+    """Return log probabilities in the shape of the chat endpoint."""
     return ChatLogprobs(
         content=[
             TokenLogprob(
@@ -36,7 +36,7 @@ def chat_logprobs(tokens: Sequence[PlacedToken]) -> ChatLogprobs:
 
 
 def completion_logprobs(tokens: Sequence[PlacedToken]) -> CompletionLogprobs:
-    """The text endpoint's shape."""
+    """Return log probabilities in the shape of the text endpoint."""
     return CompletionLogprobs(
         tokens=[_escaped(placed.token.piece) for placed in tokens],
         token_logprobs=[_finite(placed.token.logprob) for placed in tokens],
@@ -63,7 +63,7 @@ def _readable(piece: bytes) -> str:
 
 
 def _escaped(piece: bytes) -> str:
-    r"""The text endpoint spells pieces of characters as `bytes:\xNN`, so that they stay distinct keys."""
+    r"""Return a token's text, or `bytes:\xNN` if its bytes are not whole characters, so that keys stay distinct."""
     try:
         return piece.decode("utf-8")
     except UnicodeDecodeError:

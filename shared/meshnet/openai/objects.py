@@ -1,7 +1,7 @@
 """The OpenAI API's response objects, field for field.
 
-Invariants: only fields that were set are sent, so that `null` and absent stay different as clients expect; every number
-is finite. Field order is the order of OpenAI's own answers.
+Invariants: a field is sent only if it was set, since clients treat `null` and an absent field differently. Every number
+is finite. Fields are in the order of OpenAI's own answers.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from meshnet.openai.telemetry import Telemetry
 
 
 class ResponsePart(BaseModel):
-    """Base of everything that is sent."""
+    """Base class of everything that is sent to a client."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def to_json(self) -> str:
-        """One line of JSON with the fields that were set."""
+        """Return one line of JSON with the fields that were set."""
         return self.model_dump_json(exclude_unset=True)
 
 
 class PromptTokensDetails(ResponsePart):
-    """Of the prompt's tokens."""
+    """How many of the prompt's tokens were cached or audio; both are always 0 here."""
 
     cached_tokens: int
     audio_tokens: int
 
 
 class CompletionTokensDetails(ResponsePart):
-    """Of the completion's tokens."""
+    """How many of the completion's tokens were of a special kind; all are always 0 here."""
 
     reasoning_tokens: int
     audio_tokens: int
@@ -50,7 +50,7 @@ class UsageObject(ResponsePart):
 
 
 class TopLogprob(ResponsePart):
-    """An alternative at one position."""
+    """An alternative token at one position."""
 
     token: str
     logprob: float
@@ -58,7 +58,7 @@ class TopLogprob(ResponsePart):
 
 
 class TokenLogprob(ResponsePart):
-    """One token of the answer; `bytes` are its exact bytes, `token` a readable form."""
+    """One token of the answer: `bytes` are its exact bytes, `token` is a readable form."""
 
     token: str
     logprob: float
@@ -74,7 +74,7 @@ class ChatLogprobs(ResponsePart):
 
 
 class CompletionLogprobs(ResponsePart):
-    """Log probabilities of a text choice: parallel lists, one entry a token."""
+    """Log probabilities of a text choice: parallel lists with one entry for each token."""
 
     tokens: list[str]
     token_logprobs: list[float]
@@ -83,7 +83,7 @@ class CompletionLogprobs(ResponsePart):
 
 
 class ChatDelta(ResponsePart):
-    """What a chunk adds to the message."""
+    """The text or role that a chunk adds to the message."""
 
     role: Literal["assistant"] | None = None
     content: str | None = None
@@ -91,7 +91,7 @@ class ChatDelta(ResponsePart):
 
 
 class ChatChunkChoice(ResponsePart):
-    """The choice of a chunk."""
+    """The only choice of a chunk of a chat completion."""
 
     index: int
     delta: ChatDelta
@@ -100,7 +100,7 @@ class ChatChunkChoice(ResponsePart):
 
 
 class AssistantMessage(ResponsePart):
-    """The whole answer of a chat completion."""
+    """The whole message of a chat completion."""
 
     role: Literal["assistant"]
     content: str
@@ -108,7 +108,7 @@ class AssistantMessage(ResponsePart):
 
 
 class ChatChoice(ResponsePart):
-    """The choice of a chat completion."""
+    """The only choice of a chat completion that is not streamed."""
 
     index: int
     message: AssistantMessage
@@ -117,7 +117,7 @@ class ChatChoice(ResponsePart):
 
 
 class TextChoice(ResponsePart):
-    """The choice of a text completion, or of one of its chunks."""
+    """The only choice of a text completion, or of one of its chunks."""
 
     index: int
     text: str
@@ -126,7 +126,7 @@ class TextChoice(ResponsePart):
 
 
 class ResponseObject(ResponsePart):
-    """An answer or one chunk of it. `choices` is empty on chunks that carry usage or telemetry alone."""
+    """An answer, or one chunk of it. `choices` is empty if a chunk carries only usage or telemetry."""
 
     id: str
     object: str
@@ -138,7 +138,7 @@ class ResponseObject(ResponsePart):
 
 
 class ModelObject(ResponsePart):
-    """One model of the list; `context_length` is ours, in tokens."""
+    """One model of the list. `context_length` is our own field, in tokens."""
 
     id: str
     object: Literal["model"]
@@ -148,7 +148,7 @@ class ModelObject(ResponsePart):
 
 
 class ModelList(ResponsePart):
-    """The models that may be asked for."""
+    """The answer of `/v1/models`: the models that a request may name."""
 
     object: Literal["list"]
     data: list[ModelObject]

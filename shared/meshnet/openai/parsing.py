@@ -1,6 +1,6 @@
-"""Bytes of a request body to a `GenerationSpec`, or one clear `RequestError`.
+"""Turns a request body into a `GenerationSpec`, or raises one clear `RequestError`.
 
-Invariant: an error names the parameter and what is wrong with it, and never repeats what the client sent.
+Invariant: an error names the parameter and its defect, and never repeats a value that the client sent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from meshnet.openai.specification import GenerationSpec
 
-# pydantic's error types that have a code of their own here; `*_type` is `invalid_type`, the others `invalid_value`.
+# Error types of pydantic that have a code of their own. Of the others, `*_type` becomes `invalid_type`, and the rest
+# `invalid_value`.
 _CODES: Final = {
     "json_invalid": "invalid_json",
     "missing": "missing_required_parameter",
@@ -29,14 +30,14 @@ _CODES: Final = {
     "unsupported_value": "unsupported_value",
     "unsupported_content": "unsupported_content",
 }
-_NAME_LENGTH_MAX: Final = 64  # characters of an unknown parameter's name that an error repeats
+_NAME_LENGTH_MAX: Final = 64  # characters; if an unknown parameter's name is longer, an error does not repeat it
 
 
 def parse_chat_request(body: bytes) -> GenerationSpec:
     """Read the body of a chat completion request.
 
     Raises:
-        RequestError: 400; the body is not JSON, or a parameter is missing, wrong or not supported.
+        RequestError: 400 if the body is not JSON, or if a parameter is missing, wrong or not supported.
     """
     try:
         return ChatRequest.model_validate_json(body).specification()
@@ -48,7 +49,7 @@ def parse_completion_request(body: bytes) -> GenerationSpec:
     """Read the body of a text completion request.
 
     Raises:
-        RequestError: 400; the body is not JSON, or a parameter is missing, wrong or not supported.
+        RequestError: 400 if the body is not JSON, or if a parameter is missing, wrong or not supported.
     """
     try:
         return CompletionRequest.model_validate_json(body).specification()
@@ -70,7 +71,7 @@ def _parameter(details: ErrorDetails) -> str | None:
 
 
 def _path(location: Sequence[str | int]) -> str | None:
-    """`("messages", 0, "content")` as `messages[0].content`; keys of maps and pydantic's own tags are left out."""
+    """Write `("messages", 0, "content")` as `messages[0].content`; map keys and pydantic's own tags are left out."""
     path = ""
     for step in location:
         if isinstance(step, int):

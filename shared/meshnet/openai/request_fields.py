@@ -1,8 +1,8 @@
-"""The fields that both endpoints take, and the rules of each.
+"""The parameters that both endpoints accept, and their rules.
 
-Invariants: types are strict (a string is never a number, a boolean never an integer), numbers are finite and within
-OpenAI's ranges; a parameter that would change the answer and is not supported is refused by name, one that cannot
-change it is accepted and ignored. Custom error types are the API's error codes; their context's `param`, where given,
+Invariants: types are strict (a string is never a number, a boolean never an integer), and numbers are finite and within
+OpenAI's ranges. If an unsupported parameter would change the answer, it is refused by name; if it cannot change the
+answer, it is accepted and ignored. The type of a custom error is the API's error code. If its context has `param`, that
 names the parameter.
 """
 
@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from meshnet.openai.specification import DeliverySpec, SamplingSpec
 
 STOP_STRINGS_MAX: Final = 16
-STOP_LENGTH_MAX: Final = 256  # characters; bounds what is held back from a stream
+STOP_LENGTH_MAX: Final = 256  # characters; a stream holds back at most this many
 LOGIT_BIAS_MAX: Final = 1024  # entries
 TOP_LOGPROBS_MAX: Final = 20
 TOKEN_ID_MAX: Final = 2**31 - 1
@@ -60,17 +60,17 @@ def _as_list(value: object) -> object:
 
 def _check_stops(stops: list[str]) -> list[str]:
     if not all(0 < len(stop) <= STOP_LENGTH_MAX for stop in stops):
-        message = "A stop string has 1 to {length_max} characters."
+        message = "A stop string must have 1 to {length_max} characters."
         raise PydanticCustomError("invalid_value", message, {"length_max": STOP_LENGTH_MAX})
     return stops
 
 
 def _check_token_keys(bias: dict[str, float]) -> dict[str, float]:
     for key in bias:
-        # One spelling an id: "7" and "007" would be two biases of one token.
+        # An id has only one valid spelling; "7" and "007" would be two biases of one token.
         is_number = key.isascii() and key.isdigit() and len(key) <= _TOKEN_ID_DIGITS_MAX
         if not is_number or str(int(key)) != key or int(key) > TOKEN_ID_MAX:
-            raise PydanticCustomError("invalid_value", "The keys of logit_bias are token ids.")
+            raise PydanticCustomError("invalid_value", "The keys of logit_bias must be token ids.")
     return bias
 
 
@@ -92,13 +92,13 @@ LogitBias = Annotated[dict[str, Bias], Field(max_length=LOGIT_BIAS_MAX), AfterVa
 
 
 class RequestPart(BaseModel):
-    """Base of everything a client sends."""
+    """Base class of everything that a client sends."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, frozen=True, hide_input_in_errors=True)
 
 
 class StreamOptions(RequestPart):
-    """What a stream carries beside text."""
+    """The additions to a stream that the client asks for. Obfuscation is accepted and ignored."""
 
     include_usage: bool | None = None
     include_telemetry: bool | None = None
@@ -106,7 +106,7 @@ class StreamOptions(RequestPart):
 
 
 class GenerationFields(RequestPart):
-    """Parameters of both endpoints, as OpenAI's API reference has them; `top_k` and `min_p` as other servers do."""
+    """Parameters of both endpoints as in OpenAI's API reference; `top_k` and `min_p` are as in other servers."""
 
     model: ModelName
     stream: bool | None = None
@@ -122,7 +122,7 @@ class GenerationFields(RequestPart):
     logit_bias: LogitBias | None = None
     stop: Stops = None
     n: OneOnly = None
-    # Cannot change the answer of a server that keeps nothing.
+    # A server that stores nothing gives the same answer for all of these.
     user: Ignored = None
     metadata: Ignored = None
     store: Ignored = None
@@ -134,12 +134,12 @@ class GenerationFields(RequestPart):
     @model_validator(mode="after")
     def _options_need_a_stream(self) -> GenerationFields:
         if self.stream_options is not None and not self.stream:
-            message = "'stream_options' is only allowed when 'stream' is true."
+            message = "'stream_options' is only allowed if 'stream' is true."
             raise PydanticCustomError("invalid_value", message, {"param": "stream_options"})
         return self
 
     def delivery(self) -> DeliverySpec:
-        """How the answer is to be sent."""
+        """Return how the answer is to be sent."""
         options = self.stream_options or StreamOptions()
         return DeliverySpec(
             stream=bool(self.stream),
@@ -148,9 +148,9 @@ class GenerationFields(RequestPart):
         )
 
     def sampling(self, *, logprobs: bool, top_logprobs: int) -> SamplingSpec:
-        """How tokens are drawn; unset parameters take OpenAI's defaults."""
+        """Return how tokens are drawn; a parameter that is not set takes OpenAI's default."""
         top_p = 1.0 if self.top_p is None else self.top_p
-        # The smallest nucleus holds one token; the sampler's rule for 0 would hold none.
+        # With top_p 0, OpenAI keeps one token; our sampler would keep none, so it becomes top_k 1.
         top_k = 1 if top_p == 0 else max(self.top_k or 0, 0)
         return SamplingSpec(
             temperature=1.0 if self.temperature is None else self.temperature,

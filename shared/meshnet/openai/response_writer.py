@@ -1,8 +1,8 @@
-"""From the events of a generation to response objects, streamed or whole, for both endpoints.
+"""Turns the events of a generation into response objects, streamed or whole, for both endpoints.
 
-Invariants: a stream is one opening chunk (chat only), chunks of text, one closing chunk with the finish reason, then
-the usage chunk if it was asked for; every chunk carries the same id, time and model. With `include_usage` every other
-chunk has `usage: null`, as OpenAI's API has it.
+Invariants: a stream has one opening chunk (chat only), chunks of text, one closing chunk with the finish reason and, if
+it was asked for, the usage chunk. Every chunk carries the same id, time and model. With `include_usage`, every other
+chunk has `usage: null`, as in OpenAI's API.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from meshnet.openai.specification import GenerationSpec
     from meshnet.openai.telemetry import Telemetry
 
-# What the ids of answers begin with, as OpenAI's do.
+# Beginnings of the answers' ids, the same as OpenAI's.
 ID_PREFIXES: Final = {Face.CHAT: "chatcmpl-", Face.COMPLETION: "cmpl-"}
 
 Choices = list[ChatChunkChoice] | list[ChatChoice] | list[TextChoice]
@@ -39,7 +39,7 @@ Choices = list[ChatChunkChoice] | list[ChatChoice] | list[TextChoice]
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What all objects of one answer share. `created` is in Unix seconds."""
+    """The fields that all objects of one answer share. `created` is in Unix seconds."""
 
     id: str
     created: int
@@ -47,7 +47,7 @@ class Heading:
 
 
 def usage_object(usage: Usage) -> UsageObject:
-    """Usage in the API's shape; nothing is cached and nothing is hidden reasoning."""
+    """Return usage in the API's shape; no token is cached, and none is hidden reasoning."""
     return UsageObject(
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
@@ -60,71 +60,71 @@ def usage_object(usage: Usage) -> UsageObject:
 
 
 class Shape(Protocol):
-    """How one endpoint spells its choices."""
+    """The shape in which one endpoint sends its choices."""
 
     chunk_object: str
     whole_object: str
 
     def opening(self) -> Choices | None:
-        """Choices of the first chunk, or None where there is no such chunk."""
+        """Return the choices of the opening chunk, or None if the endpoint has no such chunk."""
 
     def delta(self, text: str, tokens: Sequence[PlacedToken] | None) -> Choices:
-        """Choices of a chunk of text; `tokens` is None where log probabilities were not asked for."""
+        """Return the choices of a chunk of text; `tokens` is None if log probabilities were not asked for."""
 
     def closing(self, reason: str) -> Choices:
-        """Choices of the last chunk."""
+        """Return the choices of the closing chunk."""
 
     def whole(self, text: str, tokens: Sequence[PlacedToken] | None, reason: str) -> Choices:
-        """Choices of an answer that is not streamed."""
+        """Return the choices of an answer that is not streamed."""
 
 
 class ChatShape:
-    """`/v1/chat/completions`."""
+    """The shape of `/v1/chat/completions`."""
 
     chunk_object = "chat.completion.chunk"
     whole_object = "chat.completion"
 
     def opening(self) -> Choices | None:
-        """The role comes first, alone."""
+        """Return a choice with the role alone, which comes first."""
         delta = ChatDelta(role="assistant", content="", refusal=None)
         return [ChatChunkChoice(index=0, delta=delta, logprobs=None, finish_reason=None)]
 
     def delta(self, text: str, tokens: Sequence[PlacedToken] | None) -> Choices:
-        """One piece of content."""
+        """Return a choice with one piece of content."""
         logprobs = None if tokens is None else chat_logprobs(tokens)
         return [ChatChunkChoice(index=0, delta=ChatDelta(content=text), logprobs=logprobs, finish_reason=None)]
 
     def closing(self, reason: str) -> Choices:
-        """An empty delta with the finish reason."""
+        """Return a choice with an empty delta and the finish reason."""
         return [ChatChunkChoice(index=0, delta=ChatDelta(), logprobs=None, finish_reason=reason)]
 
     def whole(self, text: str, tokens: Sequence[PlacedToken] | None, reason: str) -> Choices:
-        """The whole message."""
+        """Return a choice with the whole message."""
         message = AssistantMessage(role="assistant", content=text, refusal=None)
         logprobs = None if tokens is None else chat_logprobs(tokens)
         return [ChatChoice(index=0, message=message, logprobs=logprobs, finish_reason=reason)]
 
 
 class TextShape:
-    """`/v1/completions`."""
+    """The shape of `/v1/completions`."""
 
     chunk_object = "text_completion"
     whole_object = "text_completion"
 
     def opening(self) -> Choices | None:
-        """Text has no opening."""
+        """Return None, since a text stream has no opening chunk."""
         return None
 
     def delta(self, text: str, tokens: Sequence[PlacedToken] | None) -> Choices:
-        """One piece of text."""
+        """Return a choice with one piece of text."""
         return [_text_choice(text, tokens, None)]
 
     def closing(self, reason: str) -> Choices:
-        """An empty text with the finish reason."""
+        """Return a choice with an empty text and the finish reason."""
         return [_text_choice("", None, reason)]
 
     def whole(self, text: str, tokens: Sequence[PlacedToken] | None, reason: str) -> Choices:
-        """The whole text."""
+        """Return a choice with the whole text."""
         return [_text_choice(text, tokens, reason)]
 
 
@@ -137,7 +137,7 @@ _SHAPES: dict[Face, Shape] = {Face.CHAT: ChatShape(), Face.COMPLETION: TextShape
 
 
 class ResponseWriter:
-    """Writes the objects of one answer."""
+    """Writes the response objects of one answer."""
 
     def __init__(self, heading: Heading, spec: GenerationSpec) -> None:
         self._heading = heading
@@ -146,16 +146,16 @@ class ResponseWriter:
         self._include_usage = spec.delivery.include_usage
 
     def opening(self) -> list[ResponseObject]:
-        """The chunks before any text."""
+        """Return the chunks that come before any text."""
         choices = self._shape.opening()
         return [] if choices is None else [self._chunk(choices)]
 
     def delta(self, delta: TextDelta) -> ResponseObject:
-        """A chunk of text."""
+        """Return a chunk of text."""
         return self._chunk(self._shape.delta(delta.text, delta.tokens if self._with_logprobs else None))
 
     def telemetry(self, telemetry: Telemetry) -> ResponseObject:
-        """A chunk with telemetry alone, for clients that asked for `include_telemetry`."""
+        """Return a chunk with telemetry alone, for clients that asked for `include_telemetry`."""
         heading = self._heading
         return ResponseObject(
             id=heading.id, object=self._shape.chunk_object, created=heading.created, model=heading.model, choices=[],
@@ -163,7 +163,7 @@ class ResponseWriter:
         )  # fmt: skip
 
     def closing(self, finished: Finished) -> list[ResponseObject]:
-        """The chunks after the last text."""
+        """Return the chunks that come after the last text."""
         closing = self._chunk(self._shape.closing(finished.reason))
         if not self._include_usage:
             return [closing]
@@ -175,7 +175,7 @@ class ResponseWriter:
         return [closing, usage]
 
     def whole(self, deltas: Sequence[TextDelta], finished: Finished) -> ResponseObject:
-        """The whole answer at once."""
+        """Return the whole answer as one object."""
         tokens = [token for delta in deltas for token in delta.tokens] if self._with_logprobs else None
         text = "".join(delta.text for delta in deltas)
         return ResponseObject(

@@ -1,7 +1,7 @@
 """Server-sent events, as OpenAI's clients read them.
 
-Invariants: every event is one `data:` line; comments are ignored by every client that follows the standard; no payload
-holds a newline. Source: the HTML standard, 9.2.6.
+Invariants: every event is one `data:` line, and no payload contains a newline. If a client follows the standard, it
+ignores comments. Source: the HTML standard, 9.2.6.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ CONTENT_TYPE: Final = "text/event-stream"
 
 
 def data_event(response: ResponseObject) -> bytes:
-    """A chunk of the answer."""
+    """Return the event of one response object."""
     return f"data: {response.to_json()}\n\n".encode()
 
 
 def telemetry_comment(telemetry: Telemetry) -> bytes:
-    """Telemetry for those who look, invisible to everyone else."""
+    """Return telemetry as a comment, which ordinary clients ignore."""
     return f": meshnet {telemetry.model_dump_json()}\n\n".encode()
 
 
 def error_event(body: ErrorBody) -> bytes:
-    """The failure of a stream that has begun; nothing follows it."""
+    """Return the last event of a stream that failed after it had begun."""
     return f"data: {body.model_dump_json()}\n\n".encode()

@@ -1,7 +1,7 @@
-"""What a validated request asks for, free of the API's spelling.
+"""A validated request in our own terms, independent of the API's spelling.
 
-Invariant: every value here has been range-checked against what any model can do; limits that depend on one model (its
-vocabulary, its context) are the gateway's to check.
+Invariant: every value has been checked against the range that any model can handle. The Gateway checks the limits of
+one model (its vocabulary, its context).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from enum import StrEnum
 
 
 class Face(StrEnum):
-    """Which endpoint was asked, and so the shape of the answer."""
+    """The endpoint that was asked, which decides the shape of the answer."""
 
     CHAT = "chat"
     COMPLETION = "completion"
 
 
 class Role(StrEnum):
-    """Who speaks; `developer` of the API is `SYSTEM` here."""
+    """The speaker of a message; the API's `developer` is `SYSTEM` here."""
 
     SYSTEM = "system"
     USER = "user"
@@ -42,14 +42,14 @@ class ChatPrompt:
 
 @dataclass(frozen=True, slots=True)
 class TextPrompt:
-    """Plain text, continued as it stands."""
+    """Plain text, which the model continues without a template."""
 
     text: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenPrompt:
-    """Token ids, taken as they are."""
+    """Token ids, which are not tokenised again."""
 
     token_ids: tuple[int, ...] = field(repr=False)
 
@@ -62,10 +62,10 @@ class SamplingSpec:
     """How the next token is drawn. Source: docs/wire.md, Sampling.
 
     Attributes:
-        seed: of the draw, 64 bits unsigned; None: the gateway draws one.
-        top_k: 0: off.
-        logit_bias: (token id, addend) by ascending id.
-        top_logprobs: alternatives to report beside each token, 0 to 20.
+        seed: seed of the draw, 64 bits unsigned; if None, the Gateway draws one.
+        top_k: number of candidates; 0 means no limit.
+        logit_bias: (token id, addend), by ascending id.
+        top_logprobs: number of alternatives to report for each token, 0 to 20.
     """
 
     temperature: float = 1.0
@@ -82,7 +82,7 @@ class SamplingSpec:
 
 @dataclass(frozen=True, slots=True)
 class DeliverySpec:
-    """How the answer is sent."""
+    """How the answer is sent: streamed or whole, and with which additions to a stream."""
 
     stream: bool = False
     include_usage: bool = False
@@ -91,11 +91,11 @@ class DeliverySpec:
 
 @dataclass(frozen=True, slots=True)
 class GenerationSpec:
-    """One request, validated.
+    """One validated request.
 
     Attributes:
         model: name as the client spelt it.
-        max_tokens: generated at most; None: as many as fit.
+        max_tokens: most tokens to generate; if None, as many as fit.
         stop: strings that end the text and are not part of it.
     """
 

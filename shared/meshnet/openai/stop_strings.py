@@ -1,15 +1,15 @@
-"""Finding stop strings in text that arrives piece by piece.
+"""Finds stop strings in text that arrives piece by piece.
 
-Invariants: the text stops at the first character that completes any stop string, and is cut where the longest stop
-string that ends there begins; the outcome does not depend on how the text was split. Text that may still turn out to be
-the beginning of a stop string is held back.
+Invariants: the text stops at the first character that completes a stop string. That stop string is cut off; if
+several end there, the longest one. The result does not depend on the pieces. Text is held back as long as it may be the
+beginning of a stop string.
 """
 
 from __future__ import annotations
 
 
 class StopStrings:
-    """Matches a generation's stop strings; with none of them everything passes at once."""
+    """Finds the stop strings of one generation. If there are none, all text passes at once."""
 
     def __init__(self, stops: tuple[str, ...]) -> None:
         if any(not stop for stop in stops):
@@ -24,7 +24,7 @@ class StopStrings:
         return self._matched
 
     def push(self, text: str) -> str:
-        """Take more text; return what is certain to belong to the answer. After a match, nothing more does."""
+        """Take more text; return the text that certainly belongs to the answer. After a match it is empty."""
         if self._matched is not None:
             return ""
         self._held += text
@@ -37,12 +37,12 @@ class StopStrings:
         return released
 
     def finish(self) -> str:
-        """Return the held-back text: no more comes, so it was no stop string."""
+        """Return the text that was held back: no more text comes, so it is not a stop string."""
         released, self._held = self._held, ""
         return released
 
     def _first_match(self) -> tuple[int, str] | None:
-        """The match that ends first, the longest of those that end together, as (begin, stop string)."""
+        """Return (begin, stop string) of the first match, or None; of several with the same end, the longest."""
         found = [(begin + len(stop), begin, stop) for stop in self._stops if (begin := self._held.find(stop)) >= 0]
         if not found:
             return None
@@ -50,7 +50,7 @@ class StopStrings:
         return begin, stop
 
     def _undecided_length(self) -> int:
-        """Length of the longest end of the held text that begins some stop string."""
+        """Return the length of the longest end of the held text that is the beginning of a stop string."""
         longest = max((len(stop) for stop in self._stops), default=1) - 1
         for length in range(min(longest, len(self._held)), 0, -1):
             tail = self._held[-length:]

@@ -1,7 +1,7 @@
-"""From the events of a generation to the bytes of a stream.
+"""Turns the events of a generation into the bytes of a stream.
 
-Invariants: telemetry comes as comments, or as chunks where the client asked for them; a failure is one error event,
-and the stream ends without `[DONE]`.
+Invariants: telemetry is sent as comments, or as chunks if the client asked for them. A failure is one error event, and
+the stream then ends without `[DONE]`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StreamWriter:
-    """Writes one stream."""
+    """Writes the bytes of one stream."""
 
     def __init__(self, writer: ResponseWriter, *, include_telemetry: bool) -> None:
         self._writer = writer
@@ -28,7 +28,7 @@ class StreamWriter:
         self._is_open = False
 
     def write(self, event: GenerationEvent) -> Iterator[bytes]:
-        """The server-sent events of one event, in order."""
+        """Return the server-sent events of one generation event, in order."""
         match event:
             case TelemetryUpdate(telemetry=telemetry) if self._include_telemetry:
                 yield data_event(self._writer.telemetry(telemetry))
@@ -45,7 +45,7 @@ class StreamWriter:
                 yield error_event(describe_error(error).body)
 
     def _opening(self) -> Iterator[bytes]:
-        """Once, before the first text."""
+        """Yield the opening chunks, once, before the first text."""
         if not self._is_open:
             self._is_open = True
             yield from map(data_event, self._writer.opening())

@@ -1,6 +1,6 @@
-"""The state of a generation as clients see it, in a stream's comments, in answers and afterwards.
+"""The state of a generation as clients see it: in a stream's comments, in answers, and afterwards.
 
-Invariant: field names are part of the public API; they are added to, never renamed.
+Invariant: field names are part of the public API. Fields may be added but never renamed.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Phase(StrEnum):
-    """Where a generation stands; it only moves forward, and ends in `DONE` or `FAILED`."""
+    """The phase of a generation. It only moves forward, and ends with `DONE` or `FAILED`."""
 
-    QUEUED = "queued"
-    ROUTING = "routing"
-    PREFILL = "prefill"
-    DECODE = "decode"
+    QUEUED = "queued"  # waits for its turn, or its prompt is tokenised
+    ROUTING = "routing"  # a route is planned and opened
+    PREFILL = "prefill"  # the route computes the prompt
+    DECODE = "decode"  # tokens come
     DONE = "done"
     FAILED = "failed"
 
 
 class StageState(StrEnum):
-    """What the gateway last knew of a stage."""
+    """The state of a stage as the Gateway last knew it."""
 
     OK = "ok"
     LATE = "late"
@@ -34,7 +34,7 @@ class _Part(BaseModel):
 
 
 class Residence(_Part):
-    """Microseconds that one stage kept the last step's rows."""
+    """How long one stage kept the rows of the last step, in microseconds."""
 
     queue_us: int
     compute_us: int
@@ -42,7 +42,7 @@ class Residence(_Part):
 
 
 class StageTelemetry(_Part):
-    """One stage of the route: who computes which layers how, reached how; bytes and codec of each row it hands on."""
+    """One stage of the route: its node, layers, recipe and carrier, and the packed rows that it hands on."""
 
     stage: int
     node: str
@@ -56,7 +56,7 @@ class StageTelemetry(_Part):
 
 
 class StageHealth(_Part):
-    """Whether a stage still answers, and how long ago it was last heard."""
+    """The state of a stage, and how long ago it was last heard, in milliseconds."""
 
     stage: int
     state: StageState
@@ -64,7 +64,7 @@ class StageHealth(_Part):
 
 
 class Failure(_Part):
-    """Why a generation failed."""
+    """The error with which a generation ended, and the stage at fault, if there is one."""
 
     code: str
     stage: int | None = None
@@ -72,7 +72,14 @@ class Failure(_Part):
 
 
 class Telemetry(_Part):
-    """A snapshot of one generation."""
+    """A snapshot of one generation.
+
+    Attributes:
+        elapsed_ms: time since the request came.
+        prefill_done: prompt positions that the whole route has computed, out of `prefill_total`.
+        tokens_per_s: rate of the last two seconds, or of the whole generation if it is over.
+        failure: why it failed; None if it did not.
+    """
 
     id: str
     phase: Phase

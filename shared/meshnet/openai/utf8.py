@@ -1,7 +1,7 @@
-"""Text out of token bytes, where one character may be spread over several tokens.
+"""Turns the bytes of tokens into text; one character may be spread over several tokens.
 
-Invariant: the concatenation of everything returned equals decoding all bytes at once with replacement characters, for
-any split of the bytes.
+Invariant: for any split of the bytes, the returned texts together equal the text of all bytes decoded at once with
+replacement characters.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import codecs
 
 
 class Utf8Decoder:
-    """Decodes bytes as they come; incomplete characters wait for their rest."""
+    """Decodes bytes as they come. An incomplete character waits for the rest of its bytes."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     @property
     def is_pending(self) -> bool:
-        """Whether a character has begun and is not complete."""
+        """Tell if a character has begun but is not complete."""
         return bool(self._decoder.getstate()[0])
 
     def push(self, data: bytes) -> str:
@@ -25,7 +25,7 @@ class Utf8Decoder:
         return self._decoder.decode(data)
 
     def finish(self) -> str:
-        """Return what an incomplete character at the end decodes to; the decoder starts afresh."""
+        """Return the text of an incomplete character at the end, and reset the decoder."""
         text = self._decoder.decode(b"", final=True)
         self._decoder.reset()
         return text

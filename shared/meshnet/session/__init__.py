@@ -1,6 +1,6 @@
 """The two ends of one edge of one Route Session, without I/O.
 
-Invariants: no clock, no randomness, no logging: deadlines belong to drivers. Import from here.
+Invariants: no clock, no randomness, no logging; drivers own the deadlines. Import from here.
 """
 
 from meshnet.session.receiving import Delivered, Outcome, Pending, ReceivingEdge, Repeated, Stray

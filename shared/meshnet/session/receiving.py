@@ -1,8 +1,8 @@
 """The receiving end of an edge: checks, assembles and acknowledges frames.
 
-Invariants: a repeat is dropped, counted and acknowledged again, never delivered twice; a gap fails the session; never
-more than the granted window is held; a closed end holds nothing and delivers nothing.
-Source: docs/wire.md, Frames and Credits.
+Invariants: a repeated frame is dropped, counted and acknowledged again, but never delivered twice. If a frame is
+missing, the session fails. Never more than the granted window is held. A closed end holds and delivers nothing. Source:
+docs/wire.md, Frames and Credits.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A whole frame for the engine; `ReceivingEdge.consume` frees its place in the window."""
+    """A whole frame for the engine. `ReceivingEdge.consume` frees its place in the window."""
 
     frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A part of a frame was kept."""
+    """A part of a frame was kept; others are still to come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Seen before and dropped; `ack` is to be sent again where there is one."""
+    """The frame came before and was dropped. If `ack` is not None, it is to be sent again."""
 
     ack: Ack | None
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """For no open session; dropped, counted and answered with `SessionGone(code)`."""
+    """The frame belongs to no open session; it was dropped, and is to be answered with `SessionGone(code)`."""
 
     code: FailureCode
 
@@ -50,7 +50,7 @@ Outcome: TypeAlias = Delivered | Pending | Repeated | Stray
 
 
 class ReceivingEdge:
-    """Checks, assembles and acknowledges the frames of one edge. Not thread-safe; owned by one reader."""
+    """Checks, assembles and acknowledges the frames of one edge. It is not thread-safe; one reader owns it."""
 
     def __init__(self, address: Address, window: Window) -> None:
         self._address = address
@@ -64,21 +64,22 @@ class ReceivingEdge:
 
     @property
     def state(self) -> ReceivingState:
-        """Where this end stands."""
+        """The state of this end."""
         if self._is_closed:
             return ReceivingState.CLOSED
         return ReceivingState.EXPECTING if self._assembler.seq is None else ReceivingState.ASSEMBLING
 
     @property
     def held_bytes(self) -> int:
-        """Tensor bytes delivered and not consumed, or in assembly."""
+        """Bytes of tensor data that were delivered but not consumed, or that are being assembled."""
         return sum(size for _, size in self._unconsumed) + self._assembler.held_bytes
 
     def receive(self, frame: Frame) -> Outcome:
         """Take the next frame or part from the carrier.
 
         Raises:
-            MessageError: the session failed and this end is closed; or, with `edge_not_permitted`, only the sender did.
+            MessageError: the session failed and this end is closed; but if the code is `edge_not_permitted`, only the
+                sender is at fault and this end stays open.
         """
         cell = TRANSITIONS[self.state, self.classify(frame)]
         match cell.action:
@@ -93,13 +94,13 @@ class ReceivingEdge:
                 return Stray(cell.code)
             case Action.FAIL:
                 self.close()
-        raise MessageError(cell.code, f"frame {frame.seq} where {self._next_seq} is next", frame.address)
+        raise MessageError(cell.code, f"frame {frame.seq} came, but {self._next_seq} is next", frame.address)
 
     def classify(self, frame: Frame) -> Arrival:
-        """Say what `frame` is here; checks in the order of docs/wire.md. Changes nothing."""
+        """Tell which kind of arrival `frame` is, with the checks in the order of docs/wire.md. Changes nothing."""
         key = self._address.key
         if frame.session != key.session or frame.epoch > key.epoch:
-            return Arrival.STRANGER
+            return Arrival.UNKNOWN_SESSION
         if frame.epoch < key.epoch:
             return Arrival.OLD_EPOCH
         if frame.edge != self._address.edge:
@@ -112,7 +113,7 @@ class ReceivingEdge:
         return self._classify_size(frame)
 
     def consume(self, seq: int) -> Ack | None:
-        """The engine has consumed everything up to `seq`: the ack to send, or None once closed.
+        """Record that the engine consumed everything up to `seq`; return the ack to send, or None if closed.
 
         Raises:
             ValueError: `seq` was never delivered.
@@ -126,7 +127,7 @@ class ReceivingEdge:
         return self._last_ack()
 
     def close(self) -> None:
-        """Drop what is held; later frames are strays. Idempotent."""
+        """Drop the frames that are held; later ones are strays. Idempotent."""
         self._is_closed = True
         self._assembler.clear()
         self._unconsumed.clear()

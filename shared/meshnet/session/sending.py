@@ -1,7 +1,7 @@
 """The sending end of an edge: numbers frames and keeps them within the receiver's window.
 
-Invariants: `seq` is consecutive from 0; never more than the granted window is in flight; a closed end sends nothing.
-Source: docs/wire.md, Frames and Credits.
+Invariants: `seq` counts from 0 without gaps. Never more than the granted window is in flight. A closed end sends
+nothing. Source: docs/wire.md, Frames and Credits.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What may be in flight on an edge without an acknowledgement."""
+    """The most that may be in flight on an edge without an acknowledgement."""
 
     frames: int
     tensor_bytes: int
 
 
 class SendingEdge:
-    """Numbers frames and keeps them within the receiver's window. Not thread-safe; owned by one sender."""
+    """Numbers frames and keeps them within the receiver's window. It is not thread-safe; one sender owns it."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -37,14 +37,14 @@ class SendingEdge:
 
     @property
     def in_flight_frames(self) -> int:
-        """Frames sent and not acknowledged."""
+        """Number of frames that were sent but not acknowledged."""
         return len(self._unacknowledged)
 
     def has_credit(self, tensor_bytes: int = 0) -> bool:
-        """Whether a whole frame of `tensor_bytes` may be sent now.
+        """Tell if a whole frame of `tensor_bytes` may be sent now.
 
         Raises:
-            ValueError: the frame is larger than the whole window, so no acknowledgement could ever free it.
+            ValueError: the frame is larger than the whole window, so it could never be sent.
         """
         if tensor_bytes > self._window.tensor_bytes:
             raise ValueError(f"a frame of {tensor_bytes} bytes over a window of {self._window.tensor_bytes}")
@@ -66,15 +66,15 @@ class SendingEdge:
         return seq
 
     def acknowledge(self, ack: Ack) -> int:
-        """Free everything up to `ack.seq`; returns the number of frames freed (0 for a repeated ack).
+        """Free everything up to `ack.seq`; return the number of frames freed (0 for a repeated ack).
 
         Raises:
-            MessageError: `malformed`: the receiver acknowledges what was never sent.
+            MessageError: `malformed` if the receiver acknowledges a frame that was never sent.
         """
         if self._is_closed:
             return 0
         if ack.seq >= self._next_seq:
-            raise MessageError(FailureCode.MALFORMED, "an acknowledgement of what was never sent")
+            raise MessageError(FailureCode.MALFORMED, "an acknowledgement is of a frame that was never sent")
         freed = 0
         while self._unacknowledged and self._unacknowledged[0][0] <= ack.seq:
             self._in_flight_bytes -= self._unacknowledged.popleft()[1]
@@ -82,7 +82,7 @@ class SendingEdge:
         return freed
 
     def close(self) -> None:
-        """Give up: nothing more is sent and late acknowledgements are ignored. Idempotent."""
+        """Send nothing more, and ignore later acknowledgements. Idempotent."""
         self._is_closed = True
         self._unacknowledged.clear()
         self._in_flight_bytes = 0

@@ -1,7 +1,7 @@
-"""What a receiving end does with each kind of arrival in each of its states, as data.
+"""The receiving end's reaction to each kind of arrival in each of its states, as data.
 
-Invariant: every state x arrival has a cell; a closed end delivers nothing and fails nothing.
-Source: docs/wire.md, Frames.
+Invariant: every pair of state and arrival has a cell. A closed end delivers nothing and fails nothing. Source:
+docs/wire.md, Frames.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from meshnet.failure_codes import FailureCode
 
 
 class ReceivingState(Enum):
-    """Where a receiving end stands."""
+    """The state of a receiving end of an edge."""
 
-    EXPECTING = auto()
-    ASSEMBLING = auto()
+    EXPECTING = auto()  # no part of a frame is held
+    ASSEMBLING = auto()  # some parts of a frame are held
     CLOSED = auto()
 
 
 class Arrival(Enum):
-    """What a frame is to a receiving end, in the order of the checks."""
+    """The relation of a frame to a receiving end, in the order of the checks."""
 
-    STRANGER = auto()
+    UNKNOWN_SESSION = auto()
     OLD_EPOCH = auto()
-    FOREIGN_EDGE = auto()
+    FOREIGN_EDGE = auto()  # its sender may not use that edge here
     REPEAT = auto()
-    GAP = auto()
-    TOO_LARGE = auto()
-    OVER_WINDOW = auto()
+    GAP = auto()  # an earlier frame or part is missing
+    TOO_LARGE = auto()  # larger than the whole window
+    OVER_WINDOW = auto()  # the sender had no credit for it
     WHOLE = auto()
     PART = auto()
 
 
 class Action(Enum):
-    """What is done with it."""
+    """The reaction of a receiving end to an arrival."""
 
-    DELIVER = auto()
-    KEEP = auto()
-    REPEAT = auto()
-    STRAY = auto()
-    REFUSE = auto()  # the sender only; this session goes on
-    FAIL = auto()  # this session
+    DELIVER = auto()  # give the frame to the engine
+    KEEP = auto()  # hold the part until the others have come
+    REPEAT = auto()  # drop it and acknowledge again
+    STRAY = auto()  # drop it and answer `SessionGone`
+    REFUSE = auto()  # refuse the sender; this session goes on
+    FAIL = auto()  # fail this session
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One cell: the action, and the code of a stray or a failure."""
+    """One cell of the table: the action, and the code for a stray or a failure."""
 
     action: Action
     code: FailureCode = FailureCode.MALFORMED
@@ -56,7 +56,7 @@ class Transition:
 
 _S, _A, _C = ReceivingState, Arrival, FailureCode
 _LIVE: Final[dict[Arrival, Transition]] = {
-    _A.STRANGER: Transition(Action.STRAY, _C.UNKNOWN_SESSION),
+    _A.UNKNOWN_SESSION: Transition(Action.STRAY, _C.UNKNOWN_SESSION),
     _A.OLD_EPOCH: Transition(Action.STRAY, _C.OLD_EPOCH),
     _A.FOREIGN_EDGE: Transition(Action.REFUSE, _C.EDGE_NOT_PERMITTED),
     _A.REPEAT: Transition(Action.REPEAT),
@@ -69,7 +69,7 @@ TRANSITIONS: Final[dict[tuple[ReceivingState, Arrival], Transition]] = {
     **{(_S.EXPECTING, arrival): cell for arrival, cell in _LIVE.items()},
     (_S.EXPECTING, _A.WHOLE): Transition(Action.DELIVER),
     **{(_S.ASSEMBLING, arrival): cell for arrival, cell in _LIVE.items()},
-    # The frame in assembly has this seq already: one of the two is false.
+    # A whole frame has the `seq` of the frame that is being assembled, so one of the two is false.
     (_S.ASSEMBLING, _A.WHOLE): Transition(Action.FAIL, _C.MALFORMED),
     **{(_S.CLOSED, arrival): Transition(Action.STRAY, _C.UNKNOWN_SESSION) for arrival in Arrival},
     (_S.CLOSED, _A.OLD_EPOCH): Transition(Action.STRAY, _C.OLD_EPOCH),

@@ -1,1 +1,1 @@
-"""Generated protobuf types: the only definition of what crosses a process boundary."""
+"""Generated protobuf types: the only definition of the messages that cross a process boundary."""

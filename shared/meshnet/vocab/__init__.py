@@ -1,8 +1,8 @@
-"""Text to tokens and back, for the gateway and the node-local API alike.
+"""Text to tokens and back, for the Gateway and for a node's own API.
 
-Invariants: text that a user supplied never becomes a control token, whatever it spells; the beginning-of-sequence token
-stands at most once, first; sizes are checked before anything is tokenised. Calls are synchronous, keep the processor
-busy for milliseconds and may be made from any thread, several at once: event loops call them in a worker thread.
+Invariants: a user's text never becomes a control token, whatever it spells. The beginning-of-sequence token occurs at
+most once, first. Sizes are checked before text is tokenised. Calls are synchronous, keep the processor busy for
+milliseconds, and may be made from several threads at once; event loops call them in a worker thread.
 """
 
 from meshnet.vocab.byte_vocabulary import ByteVocabulary

@@ -22,7 +22,7 @@ _CONTROL_PATTERN: Final = re.compile("(" + "|".join(map(re.escape, CONTROL_TOKEN
 
 
 class ByteVocabulary(Vocabulary):
-    """260 tokens; needs no model file and no library."""
+    """A vocabulary of 260 tokens that needs no model file and no library."""
 
     def __init__(self, context_length: int, *, chat_template: str | None = None) -> None:
         super().__init__(
@@ -32,7 +32,7 @@ class ByteVocabulary(Vocabulary):
         )
 
     def piece(self, token_id: int) -> bytes:
-        """One byte, or nothing for a control token."""
+        """Return the one byte of a token, or no bytes if it is a control token."""
         if not 0 <= token_id < SIZE:
             raise VocabularyError("bad_token_id", "Bad token id", f"{token_id} is not one of {SIZE} tokens.")
         return bytes([token_id]) if token_id < BOS_TOKEN else b""

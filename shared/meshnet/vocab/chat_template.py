@@ -1,7 +1,7 @@
-"""Rendering a model's chat template, which is code of a stranger.
+"""Renders a model's chat template, which is code from an unknown author.
 
-Invariants: the template runs in a sandbox that cannot reach Python's internals, change its inputs or loop over huge
-ranges; whatever it raises becomes one `VocabularyError` that repeats no text of the conversation.
+Invariants: the template runs in a sandbox. It cannot reach Python's internals, change its inputs or loop over huge
+ranges. If it raises anything, one `VocabularyError` is raised instead, which repeats no text of the conversation.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ TEMPLATE_LENGTH_MAX: Final = 256 * 1024  # characters
 
 
 class ChatTemplate:
-    """A compiled chat template, usable from several threads."""
+    """A compiled chat template. Several threads may use it."""
 
     def __init__(self, source: str, *, bos_token: str, eos_token: str) -> None:
         """Compile the template.
 
         Raises:
-            VocabularyError: `template_invalid`; it is too long or not a template.
+            VocabularyError: `template_invalid` if it is too long or not a template.
         """
         self._template = _compile(source)
         self._bos_token = bos_token
         self._eos_token = eos_token
 
     def render(self, messages: Sequence[Mapping[str, str]], *, now: datetime) -> str:
-        """The conversation as one text that ends where the assistant begins to speak.
+        """Return the conversation as one text that ends at the point at which the assistant begins to speak.
 
         Args:
-            messages: each with `role` and `content`.
+            messages: each has `role` and `content`.
             now: local time, for templates that state the date.
 
         Raises:
-            VocabularyError: `template_refused`; the template does not take this conversation.
+            VocabularyError: `template_refused` if the template does not accept this conversation.
         """
         from jinja2 import TemplateError  # noqa: PLC0415 - only who renders needs jinja2
 
@@ -56,7 +56,9 @@ class ChatTemplate:
                 documents=None,
             )
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError):
-            message = "The model's chat template does not take this conversation; most want user and assistant in turn."
+            message = (
+                "The model's chat template does not accept this conversation; most need user and assistant in turn."
+            )
             raise VocabularyError("template_refused", "Conversation refused", message) from None
 
 
@@ -66,7 +68,7 @@ def _compile(source: str) -> Template:
 
     if len(source) > TEMPLATE_LENGTH_MAX:
         raise VocabularyError("template_invalid", "Chat template invalid", "The model's chat template is too long.")
-    # Block trimming and loop controls as in the renderer that templates are written against (transformers).
+    # Block trimming and loop controls are set as in transformers, the renderer that templates are written for.
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
     )
@@ -80,7 +82,7 @@ def _compile(source: str) -> Template:
 
 
 def _to_json(value: object, indent: int | None = None) -> str:
-    """JSON as models saw it in training: jinja2's own filter escapes for HTML."""
+    """Return JSON as models saw it in training; jinja2's own filter escapes it for HTML."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 

@@ -1,10 +1,11 @@
-"""Keeping control tokens' spellings in user text apart from the control tokens that a template writes.
+"""Keeps the spelling of a control token in a user's text apart from the control tokens that a template writes.
 
-Each spelling in user text is replaced by a sentinel before the template is rendered, so that templates neither see nor
-alter it; afterwards the rendered text is cut at the sentinels, and the spellings are tokenised as plain text.
+Before the template is rendered, each such spelling in the user's text is replaced by a sentinel, so that templates
+neither see nor change it. Afterwards the rendered text is cut at the sentinels, and the spellings are tokenised as
+plain text.
 
-Invariants: a sentinel holds the request's nonce, which the user cannot guess; sentinels are letters and digits, which
-no template trims or escapes.
+Invariants: a sentinel contains the request's nonce, which the user cannot guess. Sentinels are letters and digits,
+which no template trims or escapes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of text; in a plain one nothing is a control token."""
+    """A piece of text. If it is plain, nothing in it is a control token."""
 
     text: str
     is_plain: bool
@@ -33,7 +34,7 @@ class ControlSpellings:
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def split(self, text: str) -> list[Span]:
-        """Cut text into spans: spellings (plain) and the rest, in order; joined they are the text."""
+        """Cut text into spans in order: spellings of control tokens (plain), and the text between them."""
         spans: list[Span] = []
         end = 0
         for match in self._pattern.finditer(text) if self._pattern else ():
@@ -44,7 +45,7 @@ class ControlSpellings:
 
 
 class Sentinels:
-    """The sentinels of one request: put into user text, taken out of rendered text."""
+    """The sentinels of one request, which are put into user text and taken out of rendered text."""
 
     def __init__(self, spellings: ControlSpellings, nonce: str) -> None:
         if not (nonce.isascii() and nonce.isalnum()):
@@ -54,13 +55,13 @@ class Sentinels:
         self._replaced: list[str] = []
 
     def protect(self, text: str) -> str:
-        """User text with every control token's spelling replaced by a sentinel."""
+        """Return user text in which a sentinel replaces every spelling of a control token."""
         return "".join(
             self._sentinel(span.text) if span.is_plain else span.text for span in self._spellings.split(text)
         )
 
     def restore(self, rendered: str) -> list[Span]:
-        """Cut rendered text at the sentinels: the template's text, and the spellings as plain spans."""
+        """Cut rendered text at the sentinels: the template's own text, and the spellings as plain spans."""
         parts = re.split(rf"meshnet{self._nonce}n(\d+)e", rendered)
         spans = [
             Span(self._replaced[int(part)], is_plain=True) if index % 2 else Span(part, is_plain=False)

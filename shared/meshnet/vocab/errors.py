@@ -1,4 +1,4 @@
-"""Why text could not be turned into tokens."""
+"""The error of text that cannot be turned into tokens."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from meshnet.errors import MeshnetError
 
 
 class VocabularyError(MeshnetError):
-    """Text, a template or a vocabulary is not usable: refuse the request (or the import), change nothing."""
+    """A text, a template or a vocabulary cannot be used: refuse the request (or the import) and change nothing."""

@@ -1,9 +1,9 @@
-"""The vocabulary of a GGUF file, through llama.cpp's own tokeniser.
+"""The vocabulary of a GGUF file, read and applied by llama.cpp's own tokeniser.
 
-Invariants: only the vocabulary is loaded, never weights; every id is checked before it reaches the library, whose
-asserts abort the process; the model is freed once, when the last user is gone. `llama_cpp` is imported when the first
-vocabulary opens, as that loads a shared library (see `meshnet.llama_library`; the process's owner decides). The
-library's vocabulary functions only read, so that they may be called from several threads at once.
+Invariants: only the vocabulary is loaded, never weights. Every id is checked before it reaches the library, whose
+asserts abort the process. The model is freed once, when its last user is gone. `llama_cpp` is imported when the first
+vocabulary opens, since importing it loads a shared library (see `meshnet.llama_library`; the process's owner chooses
+the folder). The library's vocabulary functions only read, so several threads may call them at once.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-# Attributes of tokens that the tokeniser reads from text only when special parsing is on. Source: llama.h.
+# If special parsing is off, the tokeniser does not read tokens with these attributes from text. Source: llama.h.
 _ATTRIBUTE_UNKNOWN: Final = 1 << 0
 _ATTRIBUTE_CONTROL: Final = 1 << 3
 # The tokeniser that puts a space before every text (SentencePiece). Source: llama.h, LLAMA_VOCAB_TYPE_SPM.
 _VOCAB_TYPE_SPM: Final = 1
-# A token of its own in every SentencePiece vocabulary: what follows it is tokenised as a continuation.
+# Every SentencePiece vocabulary has this as a token of its own, so the text after it is tokenised as a continuation.
 _CONTINUATION_MARK: Final = "\n"
 _PIECE_BYTES: Final = 256
 
@@ -36,7 +36,7 @@ _loading = threading.Lock()
 
 
 class LlamaVocabulary(Vocabulary):
-    """One GGUF file's vocabulary."""
+    """The vocabulary of one GGUF file; it owns a loaded llama.cpp model and frees it."""
 
     def __init__(self, model: int, *, context_length: int, chat_template: str | None) -> None:
         """Take over `model`, a loaded llama.cpp model, and free it with this object."""
@@ -68,7 +68,7 @@ class LlamaVocabulary(Vocabulary):
         return cls(model, context_length=context_length, chat_template=chat_template)
 
     def piece(self, token_id: int) -> bytes:
-        """The bytes of one token; none for control tokens."""
+        """Return the bytes of one token; control tokens have none."""
         if not 0 <= token_id < self.size:
             raise VocabularyError("bad_token_id", "Bad token id", f"{token_id} is not one of {self.size} tokens.")
         buffer = ctypes.create_string_buffer(_PIECE_BYTES)
@@ -92,7 +92,7 @@ class LlamaVocabulary(Vocabulary):
         tokens = (ctypes.c_int32 * capacity)()
         arguments = (self._vocab, data, len(data))
         count = self._library.llama_tokenize(*arguments, tokens, capacity, False, parse_special)
-        if count < 0:  # Normalisation may lengthen text.
+        if count < 0:  # normalisation may lengthen text
             capacity = -count
             tokens = (ctypes.c_int32 * capacity)()
             count = self._library.llama_tokenize(*arguments, tokens, capacity, False, parse_special)
@@ -136,17 +136,18 @@ def _file_template(library: ModuleType, model: int) -> str | None:
 
 @cache
 def _library() -> ModuleType:
-    """The bindings, with the library's chatter off: it would print parts of templates."""
+    """Load the bindings and silence the library's log, which would print parts of templates."""
     try:
         import llama_cpp.llama_cpp as library  # noqa: PLC0415 - loads a shared library
     except ModuleNotFoundError:
         message = "The llama.cpp bindings are not installed: install the extra [llama]."
         raise VocabularyError("llama_missing", "llama.cpp missing", message) from None
     except (ImportError, OSError, RuntimeError):
-        # Clients of the API read it too: no folder of this machine, but the build's place in every checkout.
+        # API clients read this message too, so it names the build folder of any checkout, and no folder of this
+        # machine.
         message = (
-            f"No libllama can be loaded: `make native` builds it into {BUILD_FOLDER} of Meshnet's folder, where it is "
-            f"found; {LIBRARY_FOLDER}, if set, must name the folder that holds it."
+            f"libllama cannot be loaded: `make native` builds it into {BUILD_FOLDER} of Meshnet's folder, and it is "
+            f"found there; if {LIBRARY_FOLDER} is set, it must name the folder that holds the library."
         )
         raise VocabularyError("llama_missing", "llama.cpp missing", message) from None
     library.llama_log_set(_silent_log(library), None)
@@ -156,5 +157,5 @@ def _library() -> ModuleType:
 
 @cache
 def _silent_log(library: ModuleType) -> object:
-    """A log callback that drops everything; kept for ever, as the library keeps its address."""
+    """Return a log callback that drops everything. It is kept for ever, since the library keeps its address."""
     return library.llama_log_callback(lambda _level, _text, _user_data: None)

@@ -1,4 +1,4 @@
-"""Choosing the vocabulary of a model."""
+"""Chooses the vocabulary of a model."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
 
     from meshnet.vocab.vocabulary import Vocabulary
 
-# The FakeEngine's "models" name this in `general.architecture`.
+# `general.architecture` in the files of the FakeEngine's "models".
 FAKE_ARCHITECTURE: Final = "fake"
 
 
 def open_vocabulary(
     path: Path, *, architecture: str, context_length: int, chat_template: str | None = None
 ) -> Vocabulary:
-    """Open the vocabulary of a GGUF file, which may hold no tensors. Blocks for a fraction of a second.
+    """Open the vocabulary of a GGUF file, which need not hold tensors. Blocks for a fraction of a second.
 
     Args:
-        path: the file; not read for the architecture `fake`.
+        path: the file; it is not read if the architecture is `fake`.
         architecture: `general.architecture` of the model.
         context_length: positions offered for one sequence.
-        chat_template: instead of the file's own; empty means the file's own.
+        chat_template: a template to use instead of the file's own; if empty or None, the file's own is used.
 
     Raises:
-        VocabularyError: `vocabulary_invalid`, `template_invalid`, or `llama_missing` where the bindings or their
-            library are not installed.
+        VocabularyError: `vocabulary_invalid` or `template_invalid`; or `llama_missing` if the bindings or their library
+            are not installed.
     """
     if architecture == FAKE_ARCHITECTURE:
         return ByteVocabulary(context_length, chat_template=chat_template)

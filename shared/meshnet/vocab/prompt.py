@@ -1,4 +1,4 @@
-"""The three forms of a prompt, as tokens."""
+"""Tokenises the three forms of a prompt."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def tokenise_prompt(vocabulary: Vocabulary, prompt: Prompt, context: RenderContext) -> tuple[int, ...]:
-    """Tokenise a prompt; token ids are taken as they are.
+    """Tokenise a prompt. If it is given as token ids, they are taken as they are.
 
     Raises:
-        VocabularyError: the text is too large, or the template does not take the conversation.
+        VocabularyError: the text is too large, or the template does not accept the conversation.
     """
     if isinstance(prompt, ChatPrompt):
         return tuple(vocabulary.tokenise_chat(prompt.messages, context))

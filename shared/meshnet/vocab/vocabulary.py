@@ -1,6 +1,6 @@
-"""What every vocabulary does, and the rules that hold for all of them.
+"""The rules that hold for all vocabularies.
 
-Invariants: see the package. Subclasses supply tokenising of one span and the bytes of one token; the order of checks,
+Invariants: see the package. A subclass tokenises one span and knows the bytes of one token. The order of checks, the
 sentinels and the beginning-of-sequence token are decided here, once.
 """
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["PROMPT_BYTES_MAX", "IncrementalDecoder", "RenderContext", "Traits", "Vocabulary", "VocabularyError"]
 
-# UTF-8 bytes of a prompt before it is tokenised, and of a rendered conversation. Tokenisers are not linear.
+# Limit for the UTF-8 bytes of a prompt, and of a rendered conversation. Tokenisers take more than linear time.
 PROMPT_BYTES_MAX: Final = 2 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class RenderContext:
-    """What rendering a conversation needs from outside.
+    """Values that rendering a conversation needs from outside.
 
     Attributes:
         now: local time, for templates that state the date.
@@ -48,7 +48,7 @@ class Traits:
         size: token ids are 0 to size - 1.
         context_length: positions that the model was made for, or that the site offers.
         end_tokens: ids that end a generation, ascending.
-        bos_token: id that must stand first; None where the model wants none.
+        bos_token: id that must come first; None if the model needs none.
     """
 
     size: int
@@ -84,7 +84,8 @@ class Vocabulary(ABC):
         """Render a conversation with the model's template and tokenise it.
 
         Raises:
-            VocabularyError: `prompt_too_large`, `template_missing` or `template_refused`.
+            VocabularyError: `prompt_too_large`; `template_missing` if the model has no template; `template_refused` if
+                the template does not accept the conversation.
         """
         if self._template is None:
             raise VocabularyError("template_missing", "No chat template", "This model has no chat template.")
@@ -96,24 +97,24 @@ class Vocabulary(ABC):
         return self._with_bos(self._tokenise_spans(sentinels.restore(rendered)))
 
     def tokenise_text(self, text: str) -> list[int]:
-        """Tokenise text as it stands; nothing in it is a control token.
+        """Tokenise text as it is; nothing in it becomes a control token.
 
         Raises:
-            VocabularyError: `prompt_too_large`.
+            VocabularyError: `prompt_too_large` if the text has more than `PROMPT_BYTES_MAX` bytes.
         """
         _check_size([text])
         return self._with_bos(self._tokenise_spans([Span(text, is_plain=True)]))
 
     def decoder(self) -> IncrementalDecoder:
-        """A decoder for one generation's tokens."""
+        """Return a decoder for the tokens of one generation."""
         return IncrementalDecoder(self)
 
     @abstractmethod
     def piece(self, token_id: int) -> bytes:
-        """The bytes of one token as they appear in text; control tokens have none.
+        """Return the bytes of one token as they appear in text; control tokens have none.
 
         Raises:
-            VocabularyError: `bad_token_id`; the id is out of the vocabulary.
+            VocabularyError: `bad_token_id` if the id is outside the vocabulary.
         """
 
     @abstractmethod
@@ -122,8 +123,8 @@ class Vocabulary(ABC):
 
         Args:
             text: not empty.
-            parse_special: spellings of control tokens become control tokens.
-            continues: the span follows another one of the same text.
+            parse_special: if true, spellings of control tokens become control tokens.
+            continues: true if another span of the same text comes before this one.
         """
 
     def _tokenise_spans(self, spans: Sequence[Span]) -> list[int]:
@@ -140,7 +141,7 @@ class Vocabulary(ABC):
 
 
 class IncrementalDecoder:
-    """Tokens of one generation to text, complete characters only."""
+    """Turns the tokens of one generation into text, complete characters only."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -151,12 +152,12 @@ class IncrementalDecoder:
         return self._utf8.push(self._vocabulary.piece(token_id))
 
     def finish(self) -> str:
-        """Return what an incomplete character at the end decodes to."""
+        """Return the text of an incomplete character at the end."""
         return self._utf8.finish()
 
 
 def _check_size(texts: Iterable[str]) -> None:
     size_bytes = sum(len(text.encode()) for text in texts)
     if size_bytes > PROMPT_BYTES_MAX:
-        message = f"The prompt has {size_bytes} bytes; at most {PROMPT_BYTES_MAX} are taken."
+        message = f"The prompt has {size_bytes} bytes; the limit is {PROMPT_BYTES_MAX}."
         raise VocabularyError("prompt_too_large", "Prompt too large", message)

@@ -140,7 +140,7 @@ def test_a_pipe_is_refused_and_not_waited_for(place: str, tmp_path: Path) -> Non
     command = [*COMMAND, *(paths[1:] if place == "given" else paths)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 1
-    assert done.stderr.endswith("is no regular file [unreadable]\n")
+    assert done.stderr.endswith("is not a regular file [unreadable]\n")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Strict reading of GGUF headers, whose bytes are untrusted.
 
-Invariant: a wrong file is an `ArtifactError` whose code says what is wrong with it, never another exception.
+Invariant: if a file is wrong, an `ArtifactError` is raised whose code names the defect, and no other exception.
 """
 
 from meshnet.artifact.gguf.digest import artifact_digest, combined_digest, file_digest

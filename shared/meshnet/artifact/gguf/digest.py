@@ -1,6 +1,7 @@
-"""What an artifact is called by: one digest over the digests of its files.
+"""The digest that identifies an artifact: SHA-256 over the digests of its files.
 
-Invariant: equal files in equal order, and nothing else, give equal digests; names and places do not count.
+Invariant: two artifacts have equal digests only if their files are equal and in the same order; names and folders do
+not count.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def file_digest(path: Path) -> bytes:
-    """SHA-256 of one file; reads all of it.
+    """Return the SHA-256 of one file, all of which is read.
 
     Raises:
         OSError: the file cannot be read.
@@ -24,12 +25,12 @@ def file_digest(path: Path) -> bytes:
 
 
 def combined_digest(file_digests: Iterable[bytes]) -> bytes:
-    """SHA-256 over the files' digests in order."""
+    """Return the SHA-256 of the files' digests, concatenated in order."""
     return hashlib.sha256(b"".join(file_digests)).digest()
 
 
 def artifact_digest(paths: Iterable[Path]) -> bytes:
-    """The artifact's digest, from its files in order (`GgufHeader.paths`).
+    """Return the artifact's digest, given its files in order (`GgufHeader.paths`).
 
     Raises:
         OSError: a file cannot be read.

@@ -1,8 +1,8 @@
-"""The header of a GGUF model: metadata and where each tensor lies, over all parts of a split file.
+"""Reads the header of a GGUF model over all its parts: the metadata and the position of each tensor.
 
-Invariants: what `read_header` returns is consistent: every tensor lies inside its file, aligned, overlapping no other;
-names are unique; layer numbers are below the layer count; all parts are there. The weights themselves are not read, so
-holes of a sparse file are not noticed here.
+Invariants: a header that `read_header` returns is consistent. Every tensor is inside its file, aligned, and overlaps no
+other tensor; names are unique; layer numbers are below the layer count; all parts are present. Weights are not read, so
+the holes of a sparse file are not noticed here (see `missing_ranges`).
 """
 
 from __future__ import annotations
@@ -24,45 +24,46 @@ if TYPE_CHECKING:
     from meshnet.artifact.gguf.part import GgufTensor
     from meshnet.artifact.gguf.reader import MetadataValue
 
-# It stands in keys, and so in messages.
+# The architecture's name is part of metadata keys, and so of error messages.
 _ARCHITECTURE_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _LAYER_NAME: Final = re.compile(r"blk\.(\d{1,9})\.")
-# Announce blocks that the file may not hold, and then do not count them. Source: deepseek4.cpp, load_arch_hparams.
-# These give a figure for each block of the published model, the announced ones included, whatever the file holds.
+# Files of these architectures may announce nextn blocks without holding them; such blocks are not counted. Source:
+# deepseek4.cpp, load_arch_hparams. Each is given with a metadata key whose list has one value for every block of the
+# published model, including announced blocks that the file does not hold.
 _NEXTN_BY_TENSOR: Final = {"deepseek4": "attention.compress_ratios"}
 
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """All parts of one model. The first part's metadata is the model's."""
+    """The header of one model, from all its parts. The first part's metadata is the model's."""
 
     parts: tuple[GgufPart, ...]
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files, in order."""
+        """Paths of the files, in order."""
         return tuple(part.path for part in self.parts)
 
     @property
     def metadata(self) -> Mapping[str, MetadataValue]:
-        """The model's metadata."""
+        """Metadata of the model."""
         return self.parts[0].metadata
 
     @property
     def tensors(self) -> tuple[GgufTensor, ...]:
-        """Every tensor of every part."""
+        """All tensors of all parts."""
         return tuple(tensor for part in self.parts for tensor in part.tensors)
 
     @property
     def architecture(self) -> str:
-        """Name of the architecture, e.g. "llama".
+        """Name of the architecture, for example "llama".
 
         Raises:
-            ArtifactError: `bad_metadata`: absent, or no name.
+            ArtifactError: `bad_metadata` if the name is absent or not a valid name.
         """
         name = self.text("general.architecture")
         if not _ARCHITECTURE_NAME.fullmatch(name):
-            raise refused("bad_metadata", "general.architecture is no name of 1 to 64 letters, digits and ._-")
+            raise refused("bad_metadata", "general.architecture is not a name of 1 to 64 letters, digits and ._-")
         return name
 
     @property
@@ -72,7 +73,7 @@ class GgufHeader:
 
     @property
     def n_nextn(self) -> int:
-        """Number of nextn (MTP) blocks, which come last and predict further tokens."""
+        """Number of nextn (MTP) blocks in the file. They come last and predict further tokens."""
         key = f"{self.architecture}.nextn_predict_layers"
         if self.metadata.get(key, 0) == 0:
             return 0
@@ -84,7 +85,7 @@ class GgufHeader:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all parts are here."""
+        """Tell if all parts are present."""
         return len(self.parts) == max(1, split_number(self.parts[0], "split.count", default=1))
 
     @property
@@ -94,12 +95,12 @@ class GgufHeader:
 
     @property
     def context_length(self) -> int:
-        """Context length the model was trained for."""
+        """Context length that the model was trained for, in tokens."""
         return self.number(f"{self.architecture}.context_length")
 
     @property
     def embedding_length(self) -> int:
-        """Width of a hidden row."""
+        """Number of elements in a hidden row."""
         return self.number(f"{self.architecture}.embedding_length")
 
     def _has_nextn_tensors(self, count: int) -> bool:
@@ -107,15 +108,15 @@ class GgufHeader:
         return any(tensor.name == name for tensor in self.tensors)
 
     def _counts_every_block(self, key: str) -> bool:
-        """Whether as many blocks are counted as there are figures: what is left to go by without the part itself."""
+        """Tell if `key` lists one value for each announced block; the only evidence if a part is not present."""
         figures = self.metadata.get(f"{self.architecture}.{key}")
         return isinstance(figures, tuple) and len(figures) == self.n_blocks
 
     def text(self, key: str) -> str:
-        """A required string.
+        """Return a required string.
 
         Raises:
-            ArtifactError: `bad_metadata`: absent or of another type.
+            ArtifactError: `bad_metadata` if it is absent, empty or of another type.
         """
         value = self.metadata.get(key)
         if not isinstance(value, str) or not value:
@@ -123,10 +124,10 @@ class GgufHeader:
         return value
 
     def number(self, key: str, *, largest: int = 2**31 - 1) -> int:
-        """A required whole number from 1 to `largest`.
+        """Return a required whole number from 1 to `largest`.
 
         Raises:
-            ArtifactError: `bad_metadata`: absent, of another type or out of range.
+            ArtifactError: `bad_metadata` if it is absent, of another type or out of range.
         """
         value = self.metadata.get(key)
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
@@ -136,11 +137,11 @@ class GgufHeader:
 
 @dataclass(frozen=True, slots=True)
 class AvailableModel:
-    """What is here of a model.
+    """The parts of a model that are present.
 
     Attributes:
-        header: of the parts that are here.
-        missing: numbers of those that are not, from 0.
+        header: read from the parts that are present.
+        missing: numbers of the other parts, from 0.
     """
 
     header: GgufHeader
@@ -148,34 +149,34 @@ class AvailableModel:
 
 
 def layer_of(tensor_name: str) -> int | None:
-    """Absolute layer number of a tensor by its name ("blk.7.attn_q.weight": 7); None for the head's and tail's."""
+    """Return the layer number in a tensor's name ("blk.7.attn_q.weight": 7); None if it belongs to no layer."""
     found = _LAYER_NAME.match(tensor_name)
     return int(found[1]) if found else None
 
 
 def read_header(path: Path) -> GgufHeader:
-    """Read and check the header of a model by its (first) file.
+    """Read and check the header of a model, given the path of its first file.
 
     Raises:
-        ArtifactError: with one of the codes of `limits.TITLES`.
+        ArtifactError: a file is wrong or missing; the code is one of `limits.TITLES`.
     """
     found = _read_parts([path], is_data_here=True)
     if found.missing:
-        raise refused("missing_part", f"part {found.missing[0] + 1} is not beside the first part")
+        raise refused("missing_part", f"part {found.missing[0] + 1} is not in the first part's folder")
     header = _checked(found.header)
     promised = split_number(header.parts[0], "split.tensors.count", default=-1)
-    require(promised in {-1, len(header.tensors)}, "missing_part", f"{len(header.tensors)} of {promised} tensors")
+    require(promised in {-1, len(header.tensors)}, "missing_part", f"{len(header.tensors)} of {promised} tensors found")
     return header
 
 
 def read_available(paths: Sequence[Path]) -> AvailableModel:
-    """Read what is here of a model's headers; its data and its later parts may be elsewhere.
+    """Read the headers of the parts that are present; weights and later parts may be missing.
 
     Args:
-        paths: the first part or more of them, in any order; others are looked for beside the first.
+        paths: the first part and any others, in any order; the rest are looked for in the first part's folder.
 
     Raises:
-        ArtifactError: with one of the codes of `limits.TITLES`.
+        ArtifactError: a file is wrong; the code is one of `limits.TITLES`.
     """
     found = _read_parts(paths, is_data_here=False)
     return AvailableModel(_checked(found.header), found.missing)
@@ -188,13 +189,15 @@ def _read_parts(paths: Sequence[Path], *, is_data_here: bool) -> AvailableModel:
         part = read_part(path, room, is_data_here=is_data_here)
         number = split_number(part, "split.no", default=0)
         require(number >= 0, "bad_metadata", f"a part's number is {number}")
-        require(number not in by_number, "bad_metadata", f"{printable_path(path)} is part {number + 1} once more")
+        require(
+            number not in by_number, "bad_metadata", f"{printable_path(path)} is a second file with part {number + 1}"
+        )
         by_number[number] = part
     if 0 not in by_number:
-        raise refused("not_first_part", "give the first part's path")
+        raise refused("not_first_part", "give the path of the first part")
     first = by_number[0]
     count = split_number(first, "split.count", default=1)
-    require(max(by_number) < max(1, count) <= MAX_PARTS, "limit_exceeded", f"{count} parts")
+    require(max(by_number) < max(1, count) <= MAX_PARTS, "limit_exceeded", f"the model says that it has {count} parts")
     missing = []
     for number in range(1, count):
         if number not in by_number:
@@ -208,16 +211,16 @@ def _read_parts(paths: Sequence[Path], *, is_data_here: bool) -> AvailableModel:
 
 
 def _later_part(part: GgufPart, number: int, count: int) -> GgufPart:
-    """Check a part's number; its metadata is not kept, since the first part's is the model's."""
+    """Check a part's number and drop its metadata, since only the first part's counts."""
     numbers = (split_number(part, "split.no", default=-1), split_number(part, "split.count", default=-1))
-    require(numbers == (number, count), "bad_metadata", "mixed-up parts")
+    require(numbers == (number, count), "bad_metadata", f"part {number + 1} of {count} says that it is another part")
     return replace(part, metadata={}, key_extents=())
 
 
 def _checked(header: GgufHeader) -> GgufHeader:
     names = [tensor.name for tensor in header.tensors]
-    require(len(set(names)) == len(names), "bad_tensor", "two tensors of one name")
+    require(len(set(names)) == len(names), "bad_tensor", "two tensors have the same name")
     layers = [layer for layer in map(layer_of, names) if layer is not None]
     if layers:
-        require(max(layers) < header.n_blocks, "bad_tensor", f"a tensor of layer {max(layers)} of {header.n_blocks}")
+        require(max(layers) < header.n_blocks, "bad_tensor", f"a tensor is of layer {max(layers)} of {header.n_blocks}")
     return header

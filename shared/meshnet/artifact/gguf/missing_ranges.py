@@ -1,7 +1,7 @@
-"""Bytes of tensors that a sparse file does not hold.
+"""Finds the bytes of tensors that a sparse file does not hold.
 
-Invariant: only the file system is asked, nothing is read. A hole reads as zeros, silently; so a copy that a tool has
-made sparse where a tensor is zero counts as lacking it, too.
+Invariant: only the file system is asked; no data is read. A hole reads as zeros without an error. If a tool made a copy
+sparse because a tensor holds zeros there, those bytes count as missing too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHOWN_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class MissingRange:
-    """Bytes `[begin_bytes, end_bytes)` of a file that belong to a tensor and are not there."""
+    """Bytes `[begin_bytes, end_bytes)` of a file that belong to a tensor but are not stored."""
 
     file_name: str
     tensor_name: str
@@ -38,7 +38,11 @@ class MissingRange:
 
 
 def missing_ranges(header: GgufHeader, names: Collection[str]) -> list[MissingRange]:
-    """The holes in the tensors of these names, in order of the files; none where the system cannot tell holes."""
+    """Return the holes in the named tensors, in file order; none if the operating system cannot report holes.
+
+    Raises:
+        OSError: a file cannot be opened.
+    """
     if not hasattr(os, "SEEK_HOLE"):
         return []
     found = []
@@ -52,10 +56,11 @@ def missing_ranges(header: GgufHeader, names: Collection[str]) -> list[MissingRa
 
 
 def refuse_missing(header: GgufHeader, names: Collection[str]) -> None:
-    """Refuse a sparse file that lacks bytes of these tensors: answers would be garbage.
+    """Refuse a sparse file that lacks bytes of the named tensors, since its answers would be garbage.
 
     Raises:
-        ArtifactError: `missing_range`, naming the first few.
+        ArtifactError: `missing_range` if bytes are missing; the message names the first few ranges.
+        OSError: a file cannot be opened.
     """
     missing = missing_ranges(header, names)
     if missing:
@@ -67,7 +72,7 @@ def refuse_missing(header: GgufHeader, names: Collection[str]) -> None:
 def _holes(descriptor: int, tensor: GgufTensor) -> Iterator[tuple[int, int]]:
     at, end = tensor.offset_bytes, tensor.offset_bytes + tensor.size_bytes
     while at < end:
-        hole = os.lseek(descriptor, at, os.SEEK_HOLE)  # the file's end counts as one
+        hole = os.lseek(descriptor, at, os.SEEK_HOLE)  # the end of the file counts as a hole
         if hole >= end:
             return
         at = min(_next_data(descriptor, hole), end)
@@ -80,4 +85,4 @@ def _next_data(descriptor: int, at: int) -> int:
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise
-        return os.fstat(descriptor).st_size  # nothing but a hole is left
+        return os.fstat(descriptor).st_size  # there is no data after `at`, only a hole

@@ -1,6 +1,6 @@
-"""One GGUF file: its metadata and its tensors' places.
+"""Reads the header of one GGUF file: its metadata and the position of each tensor.
 
-Invariants: every tensor's bytes lie inside the file, aligned, overlapping no other's; keys and names are unique.
+Invariants: every tensor's bytes are inside the file, aligned, and overlap no other tensor. Keys and names are unique.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ DEFAULT_ALIGNMENT_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class GgufTensor:
-    """Where a tensor lies.
+    """One tensor's name, type, shape and position in its file.
 
     Attributes:
-        shape: in ggml's order, the contiguous dimension first.
-        offset_bytes: from the beginning of its file.
+        shape: lengths in ggml's order, which begins with the contiguous dimension.
+        offset_bytes: distance from the beginning of its file.
     """
 
     name: str
@@ -56,7 +56,7 @@ class GgufTensor:
 
 @dataclass(frozen=True, slots=True)
 class KeyExtent:
-    """Where one metadata entry's bytes lie in the file, key included."""
+    """The bytes `[begin_bytes, end_bytes)` that one metadata entry fills in the file, its key included."""
 
     key: str
     begin_bytes: int
@@ -65,7 +65,7 @@ class KeyExtent:
 
 @dataclass(frozen=True, slots=True)
 class GgufPart:
-    """One file."""
+    """The header of one file of a model."""
 
     path: Path
     version: int
@@ -79,12 +79,12 @@ class GgufPart:
 
     @property
     def tensor_bytes(self) -> int:
-        """Of all tensors, without padding."""
+        """Bytes of all tensors, without padding between them."""
         return sum(tensor.size_bytes for tensor in self.tensors)
 
     @property
     def whole_bytes(self) -> int:
-        """Of the whole file: its length, or, where it ends before its tensors do, the length it is meant to have."""
+        """Bytes of the whole file: its length, or the length it should have if it ends before its last tensor does."""
         end_bytes = max((tensor.offset_bytes + tensor.size_bytes for tensor in self.tensors), default=0)
         return self.file_bytes if end_bytes <= self.file_bytes else _aligned(end_bytes, self.alignment_bytes)
 
@@ -94,11 +94,11 @@ def read_part(path: Path, room: HeaderRoom, *, is_data_here: bool = True) -> Ggu
 
     Args:
         path: the file.
-        room: of the model's parts together.
-        is_data_here: refuse a file that ends before its tensors do.
+        room: the limits that all parts of the model share; reading subtracts from it.
+        is_data_here: if true, a file that ends before its tensors do is refused.
 
     Raises:
-        ArtifactError: with one of the codes of `limits.TITLES`.
+        ArtifactError: the file is wrong; the code is one of `limits.TITLES`.
     """
     try:
         with _open_regular(path) as file:
@@ -109,26 +109,26 @@ def read_part(path: Path, room: HeaderRoom, *, is_data_here: bool = True) -> Ggu
     except ArtifactError as error:
         if error.code != "truncated":
             raise
-        # What reads a header's values knows no path, and which value lies beyond the end helps nobody.
-        words = f"{printable_path(path)} is shorter than its header promises: fetch it again"
-        raise refused("truncated", words) from error
+        # The value reader has no path, so the error is raised again here, where the file is known.
+        message = f"{printable_path(path)} is shorter than its header promises: fetch it again"
+        raise refused("truncated", message) from error
 
 
 def _open_regular(path: Path) -> BinaryIO:
-    """Open a file of which no read waits: a pipe would, for whoever writes into it."""
-    require(not path.exists() or path.is_file(), "unreadable", f"{printable_path(path)} is no regular file")
+    """Open a regular file. Reading a pipe could wait forever, so anything else is refused."""
+    require(not path.exists() or path.is_file(), "unreadable", f"{printable_path(path)} is not a regular file")
     return path.open("rb")
 
 
 def _read(path: Path, reader: HeaderReader, end_bytes: int) -> GgufPart:
-    """Read a header whose tensors end before `end_bytes`."""
+    """Read a header and check that its tensors end before `end_bytes`."""
     is_gguf = reader.file_bytes >= len(MAGIC) and reader.take(len(MAGIC)) == MAGIC
-    require(is_gguf, "not_gguf", f"{printable_path(path)} is no GGUF file")
+    require(is_gguf, "not_gguf", f"{printable_path(path)} is not a GGUF file")
     version = reader.u32()
-    require(version in SUPPORTED_VERSIONS, "unsupported_version", f"version {version}")
+    require(version in SUPPORTED_VERSIONS, "unsupported_version", f"its version is {version}")
     n_tensors, n_keys = reader.u64(), reader.u64()
     reader.room.take_tensors(n_tensors)
-    require(n_keys <= MAX_KEYS, "limit_exceeded", f"{n_keys} metadata keys")
+    require(n_keys <= MAX_KEYS, "limit_exceeded", f"{n_keys} metadata keys are more than {MAX_KEYS}")
     metadata, extents = _read_metadata(reader, n_keys)
     relative = [_read_tensor(reader) for _ in range(n_tensors)]
     reader.end()
@@ -159,33 +159,37 @@ def _read_metadata(reader: HeaderReader, n_keys: int) -> tuple[dict[str, Metadat
     for _ in range(n_keys):
         begin_bytes = reader.offset_bytes
         key = reader.string(MAX_KEY_BYTES)
-        require(bool(key) and key not in metadata, "bad_metadata", "a key is empty or twice there")
+        require(bool(key) and key not in metadata, "bad_metadata", "a key is empty or occurs twice")
         metadata[key] = reader.value()
         extents.append(KeyExtent(key, begin_bytes, reader.offset_bytes))
     return metadata, tuple(extents)
 
 
 def _read_tensor(reader: HeaderReader) -> GgufTensor:
-    """A tensor's entry, its offset still relative to the data section."""
+    """Read a tensor's entry. Its offset is still relative to the data section."""
     name = reader.string(MAX_TENSOR_NAME_BYTES)
     n_dimensions = reader.u32()
-    require(bool(name) and 1 <= n_dimensions <= MAX_DIMENSIONS, "bad_tensor", f"{n_dimensions} dimensions")
+    require(
+        bool(name) and 1 <= n_dimensions <= MAX_DIMENSIONS,
+        "bad_tensor",
+        f"a tensor has no name, or {n_dimensions} dimensions",
+    )
     shape = tuple(reader.u64() for _ in range(n_dimensions))
     type_number = reader.u32()
     tensor_type = TENSOR_TYPES.get(type_number)
     if tensor_type is None:
-        raise refused("unsupported_tensor_type", f"type {type_number}")
+        raise refused("unsupported_tensor_type", f"a tensor has type {type_number}")
     whole_blocks = all(length >= 1 for length in shape) and shape[0] % tensor_type.block_elements == 0
-    require(whole_blocks, "bad_tensor", "a dimension is zero or holds no whole blocks")
+    require(whole_blocks, "bad_tensor", "a dimension is zero or does not hold whole blocks")
     size_bytes = math.prod(shape) // tensor_type.block_elements * tensor_type.block_bytes
-    require(size_bytes <= MAX_TENSOR_BYTES, "limit_exceeded", "a tensor larger than any file")
+    require(size_bytes <= MAX_TENSOR_BYTES, "limit_exceeded", "a tensor is larger than any file")
     return GgufTensor(name, tensor_type, shape, reader.u64(), size_bytes)
 
 
 def _alignment_bytes(metadata: Mapping[str, MetadataValue]) -> int:
     value = metadata.get("general.alignment", DEFAULT_ALIGNMENT_BYTES)
     if not isinstance(value, int) or not 1 <= value <= MAX_ALIGNMENT_BYTES or value & (value - 1):
-        raise refused("bad_metadata", "the alignment is no power of two")
+        raise refused("bad_metadata", "general.alignment is not a power of two")
     return value
 
 

@@ -1,4 +1,4 @@
-"""How the parts of a split model are numbered and named. Source: the pinned tree's tools/gguf-split."""
+"""Numbers and names of the parts of a split model. Source: the pinned tree's tools/gguf-split."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _PART_NAME: Final = re.compile(r"(?P<prefix>.*)-(?P<number>\d{5})-of-(?P<count>\
 
 
 def part_path(first: Path, number: int, count: int) -> Path:
-    """Where part `number` (from 0) of a model lies whose first part is at `first`.
+    """Return the path of part `number` (from 0) of a model, given the path of its first part.
 
     Raises:
-        ArtifactError: `bad_metadata`: the first part is not named as the first of so many.
+        ArtifactError: `bad_metadata` if the first part's name does not say that it is the first of `count`.
     """
     named = _PART_NAME.fullmatch(first.name)
     if named is None or int(named["number"]) != 1 or int(named["count"]) != count:
-        raise refused("bad_metadata", f"the first of {count} parts is named NAME-00001-of-{count:05}.gguf")
+        raise refused("bad_metadata", f"the first of {count} parts must be named NAME-00001-of-{count:05}.gguf")
     return first.with_name(f"{named['prefix']}-{number + 1:05}-of-{count:05}.gguf")
 
 
 def split_number(part: GgufPart, key: str, *, default: int) -> int:
-    """A number of a part's place in the model.
+    """Return a whole number that a part's metadata gives under `key`, or `default` if the key is absent.
 
     Raises:
-        ArtifactError: `bad_metadata`: it is no number.
+        ArtifactError: `bad_metadata` if the value is not a whole number.
     """
     value = part.metadata.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise refused("bad_metadata", f"{key} is no number")
+        raise refused("bad_metadata", f"{key} is not a number")
     return value

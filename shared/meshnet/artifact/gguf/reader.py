@@ -1,7 +1,7 @@
 """Reads the primitive values of a GGUF file.
 
-Invariants: never reads beyond the file or the header limit, never takes memory for a length that was not checked.
-Source: ggml's docs/gguf.md.
+Invariants: the reader never goes beyond the end of the file or the header limit, and never allocates memory for a
+length that was not checked. Source: ggml's docs/gguf.md.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MetadataValue: TypeAlias = Scalar | tuple[Scalar, ...]
 
 
 class ValueType(IntEnum):
-    """Type tag of a metadata value."""
+    """Type tag of a metadata value, as it is stored in the file."""
 
     UINT8 = 0
     INT8 = 1
@@ -62,15 +62,15 @@ _FORMATS: Final[dict[ValueType, str]] = {
 }
 
 
-# Of a value in a tuple: its place there, and what a number takes beside it at most.
+# Memory of one value in a tuple: its slot, and the largest number object that the slot can point to.
 _PLACE_BYTES: Final = 8
 _NUMBER_BYTES: Final = 40
-_TOO_MANY_VALUES: Final = f"metadata of more than {MAX_VALUE_BYTES} bytes in memory"
+_TOO_MANY_VALUES: Final = f"the metadata takes more than {MAX_VALUE_BYTES} bytes in memory"
 
 
 @dataclass(slots=True)
 class HeaderRoom:
-    """What the headers of a model's parts may still hold, all together; reading takes from it."""
+    """The limits that are left for the headers of all parts of a model together; reading subtracts from them."""
 
     header_bytes: int = MAX_HEADER_BYTES
     tensors: int = MAX_TENSORS
@@ -78,35 +78,35 @@ class HeaderRoom:
     value_bytes: int = MAX_VALUE_BYTES
 
     def take_tensors(self, count: int) -> None:
-        """Before they are read.
+        """Reserve `count` tensors before their entries are read.
 
         Raises:
-            ArtifactError: `limit_exceeded`.
+            ArtifactError: `limit_exceeded` if fewer are left.
         """
-        require(count <= self.tensors, "limit_exceeded", f"{count} tensors")
+        require(count <= self.tensors, "limit_exceeded", f"{count} tensors are too many")
         self.tensors -= count
 
     def take_elements(self, count: int) -> None:
-        """Of an array, before they are read.
+        """Reserve `count` array elements before they are read.
 
         Raises:
-            ArtifactError: `limit_exceeded`.
+            ArtifactError: `limit_exceeded` if fewer are left.
         """
-        require(count <= self.elements, "limit_exceeded", f"an array of {count} values")
+        require(count <= self.elements, "limit_exceeded", f"an array of {count} values is too large")
         self.elements -= count
 
     def take_value_bytes(self, size_bytes: int) -> None:
-        """What values take in memory.
+        """Reserve the memory that values take once they are read.
 
         Raises:
-            ArtifactError: `limit_exceeded`.
+            ArtifactError: `limit_exceeded` if less is left.
         """
         require(size_bytes <= self.value_bytes, "limit_exceeded", _TOO_MANY_VALUES)
         self.value_bytes -= size_bytes
 
 
 class HeaderReader:
-    """A bounded reader over one open file. Not thread-safe; does not own the file."""
+    """A bounded reader over one open file. It is not thread-safe, and the caller closes the file."""
 
     def __init__(self, file: BinaryIO, file_bytes: int, room: HeaderRoom) -> None:
         self._file = file
@@ -120,7 +120,7 @@ class HeaderReader:
         """Read exactly `length_bytes`.
 
         Raises:
-            ArtifactError: `truncated`, or `limit_exceeded` where the file goes on beyond the header limit.
+            ArtifactError: `truncated` if the file ends earlier; `limit_exceeded` if the header limit is reached first.
         """
         code = "truncated" if self._is_whole else "limit_exceeded"
         require(length_bytes <= self._end_bytes - self.offset_bytes, code, "the header ends early")
@@ -130,40 +130,41 @@ class HeaderReader:
         return data
 
     def end(self) -> None:
-        """Take what was read from the room that the other parts have."""
+        """Subtract the bytes read so far from the room that the other parts share."""
         self.room.header_bytes -= self.offset_bytes
 
     def u32(self) -> int:
-        """An unsigned 32-bit number."""
+        """Read an unsigned 32-bit little-endian number."""
         return int(struct.unpack("<I", self.take(4))[0])
 
     def u64(self) -> int:
-        """An unsigned 64-bit number."""
+        """Read an unsigned 64-bit little-endian number."""
         return int(struct.unpack("<Q", self.take(8))[0])
 
     def string(self, limit_bytes: int = MAX_STRING_BYTES) -> str:
-        """A string; bytes that are no UTF-8 are kept as surrogates, since some vocabularies hold such.
+        """Read a string. Bytes that are not UTF-8 are kept as surrogates, since some vocabularies hold such bytes.
 
         Raises:
-            ArtifactError: `limit_exceeded` or `truncated`.
+            ArtifactError: `limit_exceeded` if the string is too long; `truncated` if the file ends earlier.
         """
         length_bytes = self.u64()
-        require(length_bytes <= limit_bytes, "limit_exceeded", f"a string of {length_bytes} bytes")
+        require(length_bytes <= limit_bytes, "limit_exceeded", f"a string of {length_bytes} bytes is too long")
         text = self.take(length_bytes).decode("utf-8", errors="surrogateescape")
         self.room.take_value_bytes(sys.getsizeof(text) + _PLACE_BYTES)
         return text
 
     def value(self) -> MetadataValue:
-        """A tagged metadata value; arrays of arrays are refused.
+        """Read a metadata value with its type tag.
 
         Raises:
-            ArtifactError: `bad_metadata`, `limit_exceeded` or `truncated`.
+            ArtifactError: `bad_metadata` if the tag is unknown or the value is an array of arrays; `limit_exceeded` or
+                `truncated` as in `take`.
         """
         tag = self._tag()
         if tag is not ValueType.ARRAY:
             return self._scalars(tag, 1)[0]
         element = self._tag()
-        require(element is not ValueType.ARRAY, "bad_metadata", "an array of arrays")
+        require(element is not ValueType.ARRAY, "bad_metadata", "an array of arrays is not supported")
         count = self.u64()
         self.room.take_elements(count)
         return self._scalars(element, count)
@@ -173,7 +174,7 @@ class HeaderReader:
         try:
             return ValueType(tag)
         except ValueError:
-            raise refused("bad_metadata", f"value type {tag}") from None
+            raise refused("bad_metadata", f"unknown value type {tag}") from None
 
     def _scalars(self, tag: ValueType, count: int) -> tuple[Scalar, ...]:
         if tag is ValueType.STRING:

@@ -1,6 +1,7 @@
 """Sizes of ggml's tensor types.
 
-Invariant: a type that is not listed cannot be sized and is refused. Source: ggml.c's type traits in the pinned tree.
+Invariant: if a type is not listed, its size is unknown and the file is refused. Source: the type traits of ggml.c in
+the pinned tree.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """A tensor's element packing: `block_bytes` for each `block_elements` along the first dimension."""
+    """How a tensor's elements are packed: `block_bytes` for each `block_elements` along the first dimension."""
 
     name: str
     block_elements: int

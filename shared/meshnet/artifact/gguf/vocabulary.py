@@ -1,6 +1,6 @@
-"""A copy of a model's metadata without its weights: all that tokenising needs.
+"""Writes a copy of a model's metadata without its weights, which is enough for tokenising.
 
-Invariant: the target is either absent, as it was, or complete.
+Invariant: the target file is complete, or it is still as it was before (possibly absent).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def write_vocab_only(header: GgufHeader, source: Path, target: Path) -> None:
     The entries that say how the file was split are left out, since the copy has one part.
 
     Raises:
-        ArtifactError: `truncated`: `source` is no longer the file whose header was read.
+        ArtifactError: `truncated` if `source` is shorter than at the time its header was read.
         OSError: the target cannot be written.
     """
     part = header.parts[0]

@@ -1,4 +1,4 @@
-"""What a model's header says of its parts: which stage owns a tensor, where it may be cut, what a range takes.
+"""Facts about a model that its header gives: the owner of each tensor, the legal cuts, and the memory a range needs.
 
-Invariant: pure; it reads headers alone, so that a model that is not here yet can be planned for.
+Invariant: pure. Only headers are read, so a split can be planned before the model itself is downloaded.
 """

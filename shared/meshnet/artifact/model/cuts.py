@@ -1,9 +1,10 @@
-"""Between which layers a model may be cut.
+"""Tells at which layers a model may be cut.
 
-Invariant: a cut is legal only where the architecture is known to hand nothing but its hidden rows from one layer to the
-next. A cut `c` parts the layers into `[0, c)` and `[c, n)`. Architectures that nobody has looked at have no legal cut:
-they are served whole or not at all.
-Source: the pinned tree's src/models; docs/models.
+A cut `c` divides the layers into `[0, c)` and `[c, n)`.
+
+Invariant: a cut is legal only if the architecture is known to hand nothing but hidden rows from one layer to the next.
+If nobody has checked an architecture, it has no legal cut, and its models are served whole or not at all. Source: the
+pinned tree's src/models; docs/models.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class CutRule(StrEnum):
-    """Why the cuts are what they are."""
+    """The reason for a model's legal cuts."""
 
     EVERY = "every cut: layers hand over hidden rows alone"
     INDEXER = "a layer that reuses the indexer selection of an earlier one stays with it"
@@ -52,29 +53,29 @@ _USES: Final[Mapping[str, Callable[[Hparams], Sequence[bool | None]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class LegalCuts:
-    """The layers that a range may begin with, beside layer 0, in order."""
+    """The layers at which a range may begin, in ascending order and without layer 0, and the reason."""
 
     rule: CutRule
     cuts: tuple[int, ...]
 
     def wrong_cut(self, layer_begin: int, layer_end: int, n_layers: int) -> int | None:
-        """The first end of the range at which the model may not be cut, if any."""
+        """Return the first end of the range that is not a legal cut, or None if both ends are legal."""
         return next(iter(wrong_cuts((layer_begin, layer_end), n_layers, self.cuts)), None)
 
     def explain(self, cut: int) -> str:
-        """Why a cut is refused, with the legal ones beside it."""
+        """Return a sentence for engineers: why `cut` is refused, and the legal cuts beside it."""
         beside = " and ".join(str(one) for one in cuts_beside(cut, self.cuts))
         hint = f"; the legal cuts beside it are {beside}" if beside else "; it is served whole"
-        return f"layers {cut - 1} and {cut} are not cut apart ({self.rule}){hint}"
+        return f"the model may not be cut between layers {cut - 1} and {cut} ({self.rule}){hint}"
 
 
 def wrong_cuts(ends: Iterable[int], n_layers: int, legal: Collection[int] | None) -> list[int]:
-    """The ends of ranges at which the model may not be cut, in the order given.
+    """Return the ends of ranges at which the model may not be cut, in the order given.
 
     Args:
         ends: layers at which ranges begin or end.
-        n_layers: of the whole model, whose own two ends are no cuts.
-        legal: layers that a range may begin with, beside layer 0; None: any.
+        n_layers: layers of the whole model; 0 and `n_layers` are always allowed.
+        legal: layers at which a range may begin, besides layer 0; if None, every layer is allowed.
     """
     if legal is None:
         return []
@@ -82,16 +83,16 @@ def wrong_cuts(ends: Iterable[int], n_layers: int, legal: Collection[int] | None
 
 
 def cuts_beside(cut: int, legal: Sequence[int]) -> list[int]:
-    """The nearest legal cuts on either side of a layer, as far as there are any; `legal` is in order."""
+    """Return the nearest legal cut below `cut` and the nearest above it, if there are any; `legal` is ascending."""
     below, above = [one for one in legal if one < cut], [one for one in legal if one > cut]
     return below[-1:] + above[:1]
 
 
 def legal_cuts(header: GgufHeader) -> LegalCuts:
-    """Where the model may be cut.
+    """Return the layers at which the model may be cut.
 
     Raises:
-        ArtifactError: `bad_metadata`: the figures that decide it are wrong.
+        ArtifactError: `bad_metadata` if the metadata that decides it is wrong.
     """
     rule = _RULES.get(header.architecture, CutRule.UNKNOWN)
     every = tuple(range(1, header.n_layers))
@@ -107,5 +108,5 @@ def legal_cuts(header: GgufHeader) -> LegalCuts:
 
 
 def _first_use(uses: Sequence[bool | None], cut: int) -> bool | None:
-    """Whether the first layer behind the cut that needs a selection makes its own; None where none needs one."""
+    """Tell if the first layer from `cut` on that needs a selection makes its own; None if no layer needs one."""
     return next((use for use in uses[cut:] if use is not None), None)

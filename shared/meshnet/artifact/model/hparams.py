@@ -1,6 +1,6 @@
-"""A model's figures by their names without the architecture's prefix, whole-model or layer by layer.
+"""Reads a model's hyperparameters by their keys without the architecture's prefix.
 
-Invariant: what is given with a wrong type, sign or length is refused; what is absent is the caller's default.
+Invariant: a value of a wrong type, sign or length is refused. If a value is absent, the caller's default is taken.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ LARGEST: Final = 2**31 - 1
 
 
 class Hparams:
-    """Figures of one model.
+    """The hyperparameters of one model, for the whole model or for each layer.
 
     Attributes:
-        width: elements of a hidden row.
+        width: number of elements in a hidden row.
     """
 
     def __init__(self, header: GgufHeader) -> None:
@@ -29,23 +29,23 @@ class Hparams:
         self.width: Final = header.embedding_length
 
     def has(self, key: str) -> bool:
-        """Whether the figure is given."""
+        """Tell if the metadata has a value for `key`."""
         return self._prefix + key in self._metadata
 
     def number(self, key: str, default: int) -> int:
-        """One whole number from 0.
+        """Return a whole number from 0, or `default` if it is absent.
 
         Raises:
-            ArtifactError: `bad_metadata`.
+            ArtifactError: `bad_metadata` if the value is not such a number.
         """
         value = self._metadata.get(self._prefix + key, default)
         return self._checked(key, value)
 
     def required(self, key: str) -> int:
-        """One whole number from 1.
+        """Return a whole number from 1.
 
         Raises:
-            ArtifactError: `bad_metadata`: absent, or not such a number.
+            ArtifactError: `bad_metadata` if the value is absent or not such a number.
         """
         value = self.number(key, 0)
         if value == 0:
@@ -53,10 +53,14 @@ class Hparams:
         return value
 
     def per_layer(self, key: str, default: int) -> tuple[int, ...]:
-        """A figure of every layer, given once for all or one by one; blocks behind the last layer may be left out.
+        """Return one number for each layer; the file gives one for all layers, or a list.
+
+        A list may have more entries than there are layers, because it may count nextn blocks. `default` is taken for
+        every layer if the value is absent.
 
         Raises:
-            ArtifactError: `bad_metadata`: not a number, or fewer than there are layers.
+            ArtifactError: `bad_metadata` if a value is not a whole number from 0, or the list is shorter than the
+                layers.
         """
         value = self._metadata.get(self._prefix + key, default)
         if not isinstance(value, tuple):

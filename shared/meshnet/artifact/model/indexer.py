@@ -1,4 +1,4 @@
-"""Which layers select the rows that attention looks at, and which take the selection of a layer before them.
+"""Tells which layers select the rows that attention looks at, and which reuse the selection of an earlier layer.
 
 Source: the pinned tree's glm-dsa.cpp and deepseek4.cpp.
 """
@@ -11,19 +11,20 @@ if TYPE_CHECKING:
     from meshnet.artifact.model.hparams import Hparams
 
 INDEXER_TYPES: Final = "attention.indexer.types"
-# Attends to a selection of rows that stand for so many tokens each; the other layers of deepseek4 use no indexer.
+# The compress ratio of the deepseek4 layers that attend to a selection of compressed rows, each of which stands for
+# this many tokens. Layers with another ratio use no indexer.
 SELECTING_RATIO: Final = 4
-# glm-dsa files with at least this context and without types share indexers: layers 0 and 1 have one of their own, and
-# every fourth from layer 2.
+# If a glm-dsa file has at least this context length and lists no types, its layers share indexers: layers 0 and 1 have
+# their own, and so has every fourth layer from layer 2 on.
 _SHARED_CONTEXT: Final = 1_048_576
 _FULL_EVERY: Final = 4
 
 
 def compressed_uses(hparams: Hparams) -> list[bool | None]:
-    """Of each deepseek4 layer: True where it selects, False where it takes a selection, None where it uses none.
+    """Return for each deepseek4 layer: True if it selects, False if it reuses a selection, None if it uses none.
 
     Raises:
-        ArtifactError: `bad_metadata`.
+        ArtifactError: `bad_metadata` if the values are wrong.
     """
     ratios = hparams.per_layer("attention.compress_ratios", 0)
     types = hparams.per_layer(INDEXER_TYPES, 1)
@@ -31,10 +32,10 @@ def compressed_uses(hparams: Hparams) -> list[bool | None]:
 
 
 def latent_uses(hparams: Hparams) -> list[bool]:
-    """Of each glm-dsa layer: True where it selects, False where it takes the selection of a layer before it.
+    """Return for each glm-dsa layer: True if it selects, False if it reuses the selection of an earlier layer.
 
     Raises:
-        ArtifactError: `bad_metadata`.
+        ArtifactError: `bad_metadata` if the values are wrong.
     """
     if hparams.has(INDEXER_TYPES):
         return [bool(full) for full in hparams.per_layer(INDEXER_TYPES, 1)]

@@ -1,10 +1,11 @@
-"""Which stage of a route owns a tensor, and what the tensors of a range take.
+"""Assigns each tensor of a model to an owner, and sums the bytes that a range of layers needs.
 
-Invariants: every tensor has one owner; a tied embedding is the head's and is needed by the tail, too. The nextn (MTP)
-blocks behind the last layer are the tail's: their hidden rows never leave it. With them the tail also needs a token
-embedding: each block's own, or else the head's. A worker leaves the blocks in the file while drafts are not spoken.
-Tensors that no rule names are every stage's. `tests/integration/inspect` compares all that with what the pinned tree
-loads. Source: its llama-arch.cpp (which tensors are input, output or repeating) and patches 0002 and 0016.
+Invariants: every tensor has one owner. A tied embedding belongs to the head, but the tail needs it too. The nextn (MTP)
+blocks after the last layer belong to the tail, which never sends their hidden rows on. A tail that runs them also needs
+a token embedding: a block's own, or the head's if the block has none. Workers do not load these blocks as long as the
+protocol has no drafts. A tensor that no rule names belongs to every stage. `tests/integration/inspect` compares all of
+this with the tensors that the pinned tree loads. Source: its llama-arch.cpp (which tensors are input, output or
+repeating) and patches 0002 and 0016.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ EMBEDDING: Final = "token_embd.weight"
 OUTPUT: Final = "output.weight"
 NEXTN_EMBEDDING: Final = ".nextn.embed_tokens.weight"
 NEXTN_INPUT: Final = ".nextn.eh_proj.weight"
-# By the name's first part.
+# Matched against the part of a tensor's name before the first dot.
 _OF_THE_HEAD: Final = frozenset(
     {"token_embd", "token_embd_norm", "position_embd", "token_types", "per_layer_token_embd"}
 )
@@ -32,18 +33,18 @@ _OF_THE_TAIL: Final = ("output", "cls", "dense_2", "dense_3")
 
 
 class Owner(StrEnum):
-    """Whose a tensor is."""
+    """The part of a route that a tensor belongs to."""
 
     HEAD = "head"
     LAYER = "layer"
     TAIL = "tail"
-    NEXTN = "nextn"
+    NEXTN = "nextn"  # also the tail's, but left out unless asked for
     EVERY_STAGE = "every_stage"
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Tensors of one owner."""
+    """Number and total size of one owner's tensors."""
 
     tensors: int
     size_bytes: int
@@ -51,12 +52,12 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All tensors of a model by owner.
+    """All tensors of a model, counted by owner.
 
     Attributes:
-        layers: of each layer.
-        tied_bytes: of the embedding, where it is the output head as well; else 0.
-        nextn_embedding_bytes: of the head's embedding, where nextn blocks have none of their own; else 0.
+        layers: one entry for each layer.
+        tied_bytes: size of the embedding if it also serves as the output head; otherwise 0.
+        nextn_embedding_bytes: size of the head's embedding if a nextn block has none of its own; otherwise 0.
     """
 
     head: Holding
@@ -68,12 +69,12 @@ class Inventory:
     nextn_embedding_bytes: int
 
     def weight_bytes(self, layer_begin: int, layer_end: int, *, with_nextn: bool = False) -> int:
-        """What the weights of `[layer_begin, layer_end)` take, with what head and tail have beside."""
+        """Return the bytes of all weights that a stage with `[layer_begin, layer_end)` loads."""
         own_bytes = sum(layer.size_bytes for layer in self.layers[layer_begin:layer_end])
         return own_bytes + self.beside_bytes(layer_begin, layer_end, with_nextn=with_nextn)
 
     def beside_bytes(self, layer_begin: int, layer_end: int, *, with_nextn: bool = False) -> int:
-        """What a stage with these layers holds beside them."""
+        """Return the bytes of the weights that a stage loads besides its layers, for example embeddings."""
         is_head, is_tail = layer_begin == 0, layer_end == len(self.layers)
         size_bytes = self.every_stage.size_bytes
         if is_head:
@@ -86,7 +87,7 @@ class Inventory:
 
 
 def owner_of(name: str, n_layers: int) -> Owner:
-    """Whose a tensor of this name is in a model of so many layers."""
+    """Return the owner of the tensor named `name` in a model of `n_layers` layers."""
     layer = layer_of(name)
     if layer is not None:
         return Owner.LAYER if layer < n_layers else Owner.NEXTN
@@ -99,7 +100,7 @@ def owner_of(name: str, n_layers: int) -> Owner:
 
 
 def owned_by(header: GgufHeader, layer_begin: int, layer_end: int, *, with_nextn: bool = False) -> list[GgufTensor]:
-    """The tensors that a stage with these layers loads, with those that a tail drafts with where asked."""
+    """Return the tensors that a stage with `[layer_begin, layer_end)` loads; `with_nextn` adds the nextn blocks."""
     n_layers = header.n_layers
     is_head, is_tail = layer_begin == 0, layer_end == n_layers
     tail_embeds = is_tied_model(header) or (with_nextn and _nextn_needs_embedding(header))
@@ -122,12 +123,12 @@ def owned_by(header: GgufHeader, layer_begin: int, layer_end: int, *, with_nextn
 
 
 def is_tied_model(header: GgufHeader) -> bool:
-    """Whether the embedding is the output head as well."""
+    """Tell if the embedding also serves as the output head."""
     return all(tensor.name != OUTPUT for tensor in header.tensors)
 
 
 def _nextn_needs_embedding(header: GgufHeader) -> bool:
-    """Whether a nextn block is here that has no token embedding of its own."""
+    """Tell if the file has a nextn block without a token embedding of its own."""
     names = {tensor.name for tensor in header.tensors}
     blocks = [f"blk.{block}" for block in range(header.n_layers, header.n_blocks)]
     return any(block + NEXTN_INPUT in names and block + NEXTN_EMBEDDING not in names for block in blocks)
@@ -155,7 +156,7 @@ def take_inventory(header: GgufHeader) -> Inventory:
 
 
 def bytes_by_type(tensors: Iterable[GgufTensor]) -> dict[str, Holding]:
-    """Tensors and bytes by the name of their type, the largest first."""
+    """Count and sum tensors by the name of their type; the type with the most bytes comes first."""
     sums: dict[str, tuple[int, int]] = {}
     for tensor in tensors:
         count, size_bytes = sums.get(tensor.type.name, (0, 0))

@@ -1,6 +1,6 @@
-"""What crosses a seam of a model for each token.
+"""The rows that cross a seam of a model for each token, as its header describes them.
 
-Invariant: the header's word, for planning; what a loaded shard really gives is in its boundary contract. Models with
+Invariant: these figures are for planning; a loaded shard reports the actual ones in its boundary contract. Models with
 hyper-connections hand over all their streams. Source: docs/wire.md, Codecs; the pinned tree's deepseek4.cpp.
 """
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from meshnet.artifact.gguf import GgufHeader
     from meshnet.frame import Codec
 
-# Experts chosen by token id, or by whether there is one. Source: native/src/llama_artifact.cpp, TokenIdLayersEnd.
+# Tensors of layers that choose experts by token id, or by the presence of one. Source: native/src/llama_artifact.cpp,
+# TokenIdLayersEnd.
 _BY_TOKEN_ID: Final = (".ffn_gate_tid2eid.weight", ".exp_probs_b_vl.bias")
 
 
@@ -25,10 +26,10 @@ class Seam:
     """One token's rows between two stages.
 
     Attributes:
-        elements: of all streams.
-        streams: hidden rows that are handed over side by side; 1 without hyper-connections.
-        token_id_layers: the last layer whose experts depend on a row's token id is before this one, so ids travel with
-            the rows up to it.
+        elements: elements of all streams together.
+        streams: number of hidden rows that are handed over side by side; 1 without hyper-connections.
+        token_id_layers: layers below this number may choose experts by a row's token id, so a seam below it carries
+            token ids beside the rows.
     """
 
     elements: int
@@ -36,15 +37,15 @@ class Seam:
     token_id_layers: int
 
     def row_bytes(self, codec: Codec) -> int | None:
-        """One token's bytes, without its id; None where the codec does not take rows of this width."""
+        """Bytes of one token's rows without its id; None if the codec cannot pack rows of this width."""
         return codec.packed_bytes(self.elements) if codec.can_pack(self.elements) else None
 
 
 def read_seam(header: GgufHeader) -> Seam:
-    """The seam of a model.
+    """Return the seam of a model.
 
     Raises:
-        ArtifactError: `bad_metadata`.
+        ArtifactError: `bad_metadata` if a value that describes it is wrong.
     """
     hparams = Hparams(header)
     streams = max(1, hparams.number("hyper_connection.count", 1))
@@ -52,7 +53,7 @@ def read_seam(header: GgufHeader) -> Seam:
 
 
 def _token_id_layers(header: GgufHeader, hparams: Hparams) -> int:
-    """By the tensors, as the worker and the graph go; by the count that announces them where parts are not here."""
+    """Find the last such layer by its tensors, as the worker does; if parts are missing, also by the stated count."""
     announced = hparams.number("hash_layer_count", 0)
     layers = [layer_of(tensor.name) for tensor in header.tensors if tensor.name.endswith(_BY_TOKEN_ID)]
     by_tensor = max((layer + 1 for layer in layers if layer is not None and layer < hparams.n_layers), default=0)

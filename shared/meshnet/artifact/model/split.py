@@ -1,7 +1,8 @@
-"""A split of a model over machines of given memory, cut only where it may be cut.
+"""Splits a model over machines of given memory, at legal cuts only.
 
-Invariants: pure and exhaustive for up to `MACHINES_MAX` machines. As few machines as hold the model, since every stage
-is a hop; of those splits, the one whose fullest machine is the least full. What is not needed is left out.
+Invariants: pure; for up to `MACHINES_MAX` machines the search is exhaustive. The split uses as few machines as can hold
+the model, since every stage is a hop. Among those splits it takes the one whose fullest machine is least full. Machines
+that are not needed get no layers.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ if TYPE_CHECKING:
     from meshnet.artifact.model.memory import ModelMemory, RangeMemory
 
 MACHINES_MAX: Final = 8
-# How finely the fullest machine's share is searched: to one in so many parts.
+# Resolution of the search for the fullest machine's share: one part in FILL_STEPS.
 FILL_STEPS: Final = 1000
 
 
 class SplitError(MeshnetError):
-    """No split fits."""
+    """No split fits the machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One machine's part: its number in the list that was given, and what it holds."""
+    """One machine's part: its index in the list of machines, its memory, and the memory its layers need."""
 
     machine: int
     memory_bytes: int
@@ -38,13 +39,13 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Stages, head first."""
+    """A split; the shares are in the order of their layers, so the head comes first."""
 
     shares: tuple[Share, ...]
 
 
 class _Search:
-    """The longest prefix of the layers that a set of machines can hold, set by set."""
+    """Finds for each set of machines (a bit mask) the longest prefix of the layers that it can hold."""
 
     def __init__(self, model: ModelMemory, ends: Sequence[int], memories: Sequence[float]) -> None:
         self._model = model
@@ -54,7 +55,7 @@ class _Search:
         self.last: dict[int, int] = {}
 
     def run(self, machines: int) -> int | None:
-        """Try all sets of so many machines; the first that holds all layers."""
+        """Try all sets of `machines` machines; return the first that holds all layers, or None."""
         frontier = [0]
         for _ in range(machines):
             following: dict[int, None] = {}
@@ -73,7 +74,7 @@ class _Search:
             self.reached[grown], self.last[grown] = end, machine
 
     def _furthest(self, begin: int, memory_bytes: float) -> int:
-        """The last legal end of a range from `begin` that fits; `begin` itself where none does."""
+        """Return the last legal end of a range from `begin` that fits into memory, or `begin` if none fits."""
         first = bisect_right(self._ends, begin)
         fitting = bisect_right(
             self._ends, memory_bytes, lo=first, key=lambda end: self._model.of(begin, end).total_bytes
@@ -81,7 +82,7 @@ class _Search:
         return self._ends[fitting - 1] if fitting > first else begin
 
     def order(self, chosen: int) -> list[int]:
-        """The machines of a set in the order of their layers."""
+        """Return the machines of a set in the order of their layers."""
         found = []
         while chosen:
             machine = self.last[chosen]
@@ -91,13 +92,13 @@ class _Search:
 
 
 def plan_split(model: ModelMemory, cuts: Sequence[int], memories: Sequence[int]) -> Split:
-    """The split over machines of so many bytes each.
+    """Split a model over machines with the given memories, in bytes.
 
     Raises:
-        SplitError: `too_many_machines`, or `model_too_large` with what is missing.
+        SplitError: `too_many_machines`; or `model_too_large`, with the bytes that are needed in its message.
     """
     if not 1 <= len(memories) <= MACHINES_MAX:
-        message = f"a split is searched for 1 to {MACHINES_MAX} machines, not {len(memories)}"
+        message = f"a split can be planned for 1 to {MACHINES_MAX} machines, not {len(memories)}"
         raise SplitError("too_many_machines", "Too many machines", message)
     ends = [*cuts, model.n_layers]
     for machines in range(1, len(memories) + 1):
@@ -123,7 +124,7 @@ def _least_full(model: ModelMemory, ends: Sequence[int], memories: Sequence[int]
 def _split_at(
     model: ModelMemory, ends: Sequence[int], memories: Sequence[int], machines: int, fill: int
 ) -> Split | None:
-    """A split that fills no machine beyond `fill` of `FILL_STEPS` parts."""
+    """Return a split that fills no machine beyond `fill` of `FILL_STEPS` parts, or None if there is none."""
     search = _Search(model, ends, [memory * fill / FILL_STEPS for memory in memories])
     chosen = search.run(machines)
     if chosen is None:
@@ -142,8 +143,8 @@ def _too_large(model: ModelMemory, memories: Sequence[int]) -> SplitError:
     whole = model.of(0, model.n_layers)
     have = ", ".join(map(size, memories))
     message = (
-        f"it takes {size(whole.total_bytes)} on one machine at this load, {size(whole.compute_bytes)} more for each "
-        f"further one; the machines have {have}, and a cut is between layers: give more memory, or ask for a shorter "
-        "context or fewer sessions"
+        f"on one machine it needs {size(whole.total_bytes)} for this load, and on each further one "
+        f"{size(whole.compute_bytes)} more; the machines have {have}, and every cut lies between layers: give more "
+        "memory, or ask for a shorter context or fewer sessions"
     )
     return SplitError("model_too_large", "Model does not fit", message)

@@ -61,7 +61,7 @@ def wrong_files(folder: Path, model: Path) -> dict[str, Path]:
         (["--site", NOWHERE, "--gguf", "{model}", "--layers", "1:4", "--api-port", "8080"], "--api-port"),
         (["--site", "nonsense", "--gguf", "{model}"], "--site"),
         (["--site", NOWHERE, "--gguf", "{folder}/absent.gguf"], "no such file"),
-        (["--site", NOWHERE, "--gguf", "{text}"], "is no GGUF file"),
+        (["--site", NOWHERE, "--gguf", "{text}"], "is not a GGUF file"),
         (
             ["--site", NOWHERE, "--gguf", "{cut}"],
             "cut.gguf is shorter than its header promises: fetch it again [truncated]",

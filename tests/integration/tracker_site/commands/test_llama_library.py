@@ -44,4 +44,6 @@ def test_a_folder_without_the_library_is_told_with_the_one_that_has_it(folder: P
     done = run(folder, "import-model", str(MODEL), LLAMA_CPP_LIB_PATH=str(folder))
     assert (done.returncode, done.stdout) == (1, "")
     assert "`make native` builds it into build/native/cpu/bin of Meshnet's folder" in done.stderr
-    assert done.stderr.endswith("LLAMA_CPP_LIB_PATH, if set, must name the folder that holds it. [llama_missing]\n")
+    assert done.stderr.endswith(
+        "if LLAMA_CPP_LIB_PATH is set, it must name the folder that holds the library. [llama_missing]\n"
+    )

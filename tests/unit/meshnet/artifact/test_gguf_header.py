@@ -153,7 +153,7 @@ def test_every_cut_of_the_file_is_noticed(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
-    for path, why in ((tmp_path / "absent.gguf", ": No such file or directory"), (tmp_path, " is no regular file")):
+    for path, why in ((tmp_path / "absent.gguf", ": No such file or directory"), (tmp_path, " is not a regular file")):
         with pytest.raises(ArtifactError) as refused:
             read_header(path)
         assert (refused.value.code, refused.value.message) == ("unreadable", f"{path}{why}")

@@ -82,7 +82,7 @@ def test_no_more_tokens_than_were_asked_for() -> None:
     last = book.receive(an_event(2, finish=FinishReason.LENGTH))
     assert last is not None
     assert book.is_finished
-    with pytest.raises(MessageError, match="past the generation's end"):
+    with pytest.raises(MessageError, match="after the generation's end"):
         book.receive(an_event(3))
 
 

@@ -71,10 +71,10 @@ def rows_of(value: float, rows: int = GOLDEN_ROWS, width: int = 16) -> GoldenRow
     [
         (spoiled(hidden={1: rows_of(float("nan"))}), "not finite"),
         (spoiled(hidden={1: rows_of(float("inf"))}), "not finite"),
-        (spoiled(hidden={1: rows_of(1.0, rows=3)}), "as many rows"),
+        (spoiled(hidden={1: rows_of(1.0, rows=3)}), "number of rows"),
         (spoiled(hidden={1: rows_of(1.0), 2: rows_of(1.0, width=8)}), "several widths"),
-        (spoiled(hidden={4: rows_of(1.0)}), "where no cut can be"),
-        (spoiled(hidden={0: rows_of(1.0)}), "where no cut can be"),
+        (spoiled(hidden={4: rows_of(1.0)}), "at a layer that cannot be a cut"),
+        (spoiled(hidden={0: rows_of(1.0)}), "at a layer that cannot be a cut"),
         (spoiled(token_ids=(*GOLDEN.token_ids[1:], 260)), "outside the vocabulary"),
         (spoiled(token_ids=(*GOLDEN.token_ids[1:], -1)), "negative"),
         (spoiled(artifact_digest=b"short"), "names no artifact"),
@@ -108,13 +108,13 @@ def test_a_cut_has_one_name(name: str) -> None:
     data = write_golden(GOLDEN)
     length = int.from_bytes(data[:8], "little")
     header = data[8 : 8 + length].replace(b'"hidden.2"', f'"{name}"'.encode())
-    with pytest.raises(ArtifactError, match="another name"):
+    with pytest.raises(ArtifactError, match="unknown name"):
         parse_golden(len(header).to_bytes(8, "little") + header + data[8 + length :])
 
 
 def test_a_format_of_another_name_is_refused() -> None:
     data = write_golden(GOLDEN)
-    with pytest.raises(ArtifactError, match="another format"):
+    with pytest.raises(ArtifactError, match="its format is unknown"):
         parse_golden(data.replace(b"golden probe 1", b"golden probe 9"))
 
 

@@ -84,7 +84,7 @@ def test_a_first_part_alone_tells_what_its_metadata_does(told: Callable[..., Tol
     for asked in (["--memory", "128G"], ["--layers", "0:5"]):
         with pytest.raises(MeshnetError, match="missing_part") as refused:
             main([str(first), *asked])
-        assert "2, 3, 4, 5 are not here" in refused.value.message
+        assert "parts 2, 3, 4, 5 are missing" in refused.value.message
 
 
 @pytest.mark.parametrize("nextn", [False, True])
@@ -134,13 +134,13 @@ def test_tables_of_other_models(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main([str(write_fake_model(tmp_path / "fake.gguf", n_layers=6))]) == 0
     out = capsys.readouterr().out
     assert "6 layers 0-5, each" in out
-    assert "the embedding is the output head as well" in out
+    assert "the embedding is the output head too" in out
     cut = write_deepseek_v4_flash(tmp_path / "cut.gguf", is_cut=True, nextn=True)
     assert main([str(cut)]) == 0
     out = capsys.readouterr().out
     assert "43 layers and 1 nextn block(s)" in out
-    assert "of the data are not here" in out
-    assert "with nextn blocks a tail needs the embedding's 1059061760 bytes, too" in out
+    assert "of the data are missing" in out
+    assert "with nextn blocks a tail also needs the embedding's 1059061760 bytes" in out
 
 
 REFUSED = {
@@ -164,7 +164,7 @@ def test_questions_that_have_no_answer(code: str, arguments: list[str], tmp_path
     with pytest.raises(MeshnetError, match=code) as refused:
         main([str(path), *arguments])
     if code == "illegal_cut":
-        assert "layers 2 and 3 are not cut apart" in refused.value.message
+        assert "the model may not be cut between layers 2 and 3" in refused.value.message
         assert refused.value.message.endswith("the legal cuts beside it are 2 and 6")
 
 

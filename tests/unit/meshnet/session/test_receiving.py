@@ -46,7 +46,7 @@ def arrival(kind: Arrival, state: ReceivingState, edge: ReceivingEdge) -> Frame:
         # The window is full of frames that the engine has not consumed.
         edge._unconsumed.extend([(-2, 1), (-1, 1)])
     frames = {
-        Arrival.STRANGER: replace(prefill_frame(seq=1), epoch=3),
+        Arrival.UNKNOWN_SESSION: replace(prefill_frame(seq=1), epoch=3),
         Arrival.OLD_EPOCH: replace(prefill_frame(seq=1), epoch=1),
         Arrival.FOREIGN_EDGE: own(replace(prefill_frame(seq=1), from_stage=5)),
         Arrival.REPEAT: own(prefill_frame(seq=0)),

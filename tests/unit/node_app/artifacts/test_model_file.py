@@ -178,8 +178,8 @@ def test_layers_are_served_that_begin_and_end_where_the_model_may_be_cut(tmp_pat
 @pytest.mark.parametrize(
     ("span", "words"),
     [
-        (LayerSpan(0, 2), "layers 1 and 2 are not cut apart"),
-        (LayerSpan(4, 6), "layers 3 and 4 are not cut apart"),
+        (LayerSpan(0, 2), "the model may not be cut between layers 1 and 2"),
+        (LayerSpan(4, 6), "the model may not be cut between layers 3 and 4"),
     ],
 )
 def test_a_cut_that_is_not_legal_is_refused_by_name(tmp_path: Path, span: LayerSpan, words: str) -> None:

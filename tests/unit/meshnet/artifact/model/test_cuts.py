@@ -111,7 +111,7 @@ def test_a_refusal_names_the_cut_and_the_ones_beside_it() -> None:
     assert cuts.wrong_cut(2, 5, 8) == 5
     assert cuts.wrong_cut(3, 5, 8) == 3
     assert cuts.wrong_cut(2, 8, 8) is None
-    assert "layers 4 and 5 are not cut apart" in cuts.explain(5)
+    assert "may not be cut between layers 4 and 5" in cuts.explain(5)
     assert cuts.explain(5).endswith("the legal cuts beside it are 2 and 6")
     assert cuts.explain(7).endswith("the legal cuts beside it are 6")
     assert LegalCuts(CutRule.UNKNOWN, ()).explain(1).endswith("it is served whole")

@@ -74,7 +74,7 @@ def test_a_model_that_does_not_fit_is_refused_with_the_figures() -> None:
         ranges([10] * 6, [20, 20])
     whole = a_model([10] * 6).of(0, 6)
     assert size(whole.total_bytes) in refused.value.message
-    assert f"{size(whole.compute_bytes)} more for each further one" in refused.value.message
+    assert f"on each further one {size(whole.compute_bytes)} more" in refused.value.message
 
 
 @pytest.mark.parametrize("machines", [0, MACHINES_MAX + 1])
