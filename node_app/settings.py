@@ -10,13 +10,13 @@ import argparse
 import math
 import platform
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from meshnet.constants import PORT_MAX
 from meshnet.errors import MeshnetError
+from meshnet.shard_facts import Carrier
 from node_app.system.state_directory import choose_state_dir
 
 if TYPE_CHECKING:
@@ -41,14 +41,6 @@ class SettingsError(MeshnetError):
 
     def __init__(self, message: str, code: str = "bad_settings") -> None:
         super().__init__(code, "Wrong settings", message)
-
-
-class Carrier(StrEnum):
-    """How activations may travel from and to this node."""
-
-    AUTO = "auto"
-    DIRECT = "direct"
-    RELAY = "relay"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from meshnet.shard_facts import NodeState
 from node_app.agent.events import SelfTest
 from node_app.agent.state import AgentState, WorkerPhase
 
@@ -28,16 +29,6 @@ class Step(Enum):
     HOLD_CONTROL = auto()
     HOLD_DATA = auto()
     REPORT = auto()
-
-
-class NodeCondition(Enum):
-    """What the site is told."""
-
-    LOADING = auto()
-    SERVING = auto()
-    PAUSED = auto()
-    DEGRADED = auto()
-    SELF_TEST_FAILED = auto()
 
 
 _WORKER_STEPS: dict[WorkerPhase, frozenset[Step]] = {
@@ -86,12 +77,12 @@ def is_offered(state: AgentState) -> bool:
     return state.worker.phase is WorkerPhase.SERVING and is_proven
 
 
-def condition(state: AgentState) -> NodeCondition:
+def condition(state: AgentState) -> NodeState:
     """Return the condition to report."""
     if is_offered(state):
-        return NodeCondition.PAUSED if state.is_paused else NodeCondition.SERVING
+        return NodeState.PAUSED if state.is_paused else NodeState.SERVING
     if state.worker.self_test is SelfTest.FAILED:
-        return NodeCondition.SELF_TEST_FAILED
+        return NodeState.SELF_TEST_FAILED
     if state.worker.failures or state.worker.phase is WorkerPhase.REFUSED:
-        return NodeCondition.DEGRADED
-    return NodeCondition.LOADING
+        return NodeState.DEGRADED
+    return NodeState.LOADING

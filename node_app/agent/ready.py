@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, TextIO
 
-from node_app.agent.plan import NodeCondition, condition
+from meshnet.shard_facts import NodeState
+from node_app.agent.plan import condition
 
 if TYPE_CHECKING:
     from node_app.agent.agent import Agent
@@ -25,7 +26,7 @@ def is_ready(state: AgentState) -> bool:
 def is_serving(state: AgentState) -> bool:
     """Whether a node that was ready still is; a report that is under way changes nothing."""
     is_reachable = not state.has_site or (state.is_control_connected and state.is_data_connected)
-    return condition(state) is NodeCondition.SERVING and is_reachable
+    return condition(state) is NodeState.SERVING and is_reachable
 
 
 class ReadyLine:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet.backoff import Backoff
 from meshnet.errors import TransferError
+from meshnet.shard_facts import NodeReach
 from node_app.agent.events import (
     ControlDown,
     ControlUp,
@@ -25,7 +26,7 @@ from node_app.agent.events import (
     Reported,
     ReportStored,
 )
-from node_app.agent.reporting import NodeLine, build_report
+from node_app.agent.reporting import build_report
 from node_app.settings import token_missing
 from node_app.site.control_connection import ControlLink, LinkRefusedError, control_url
 from node_app.site.enrolment import EnrolmentRefusedError, EnrolmentRequest, enrol
@@ -143,10 +144,16 @@ class SiteSide:
 
     def build_report(self) -> control_pb2.NodeReport:
         """Return the report of this moment."""
-        worker = self._context.worker
-        settings = self._context.settings
-        line = NodeLine(settings.carrier, self._context.latency_ms(), settings.upload_bytes_per_s)
-        return build_report(self._context.state(), worker.shard, worker.status, worker.peers, line)
+        state, worker, settings = self._context.state(), self._context.worker, self._context.settings
+        reach = NodeReach(
+            carrier=settings.carrier,
+            link_address=worker.peers.address,
+            link_fingerprint=worker.peers.fingerprint,
+            data_connected=state.is_data_connected,
+            latency_ms=self._context.latency_ms(),
+            upload_bytes_per_s=settings.upload_bytes_per_s,
+        )
+        return build_report(state, worker.shard, worker.status, reach)
 
     def on_welcome(self, welcome: Welcomed) -> None:
         """The site took the node."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from meshnet.errors import ArtifactError, MeshnetError, WorkerError
 from meshnet.generation.chunking import measured_rows
 from node_app.agent.loading import load_request
-from node_app.agent.reporting import PeerListener, ShardFacts
+from node_app.agent.reporting import MeasuredShard, PeerListener
 from node_app.artifacts.digest_cache import changed
 from node_app.site.golden_rows import too_slow
 from node_app.system.blocking import run_blocking
@@ -78,7 +78,7 @@ class WorkerLife:
         self._digests = digests
         self._goldens = goldens
         self._loaded: _Loaded | None = None
-        self._shard: ShardFacts | None = None
+        self._shard: MeasuredShard | None = None
         self.status: worker_pb2.StatusReply | None = None
 
     @property
@@ -88,7 +88,7 @@ class WorkerLife:
         return running.client if running is not None else None
 
     @property
-    def shard(self) -> ShardFacts | None:
+    def shard(self) -> MeasuredShard | None:
         """What the running worker serves; None before it is measured, and as soon as the worker is ended."""
         return self._shard if self._supervisor.running is not None else None
 
@@ -185,7 +185,7 @@ class WorkerLife:
         except WorkerError as error:
             raise await self._ended(EndCause.PROBE_FAILED, error) from error
         speed = tracker.speed
-        self._shard = ShardFacts(loaded.artifact_digest, loaded.shard.contract, loaded.limits, tracker)
+        self._shard = MeasuredShard(loaded.artifact_digest, loaded.shard.contract, loaded.limits, tracker)
         logger.info(
             "measured: decode %.3f ms a layer, prefill %.4f ms a layer and row, tail %.3f ms",
             speed.decode_ms_per_layer,

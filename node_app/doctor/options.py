@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from meshnet.shard_facts import Carrier
 from node_app.settings import (
     CONTEXT_LENGTH_MAX,
     CONTEXT_LENGTH_MIN,
     DEFAULT_SESSIONS,
     SESSIONS_MAX,
-    Carrier,
     LayerSpan,
     OptionParser,
     OptionValues,

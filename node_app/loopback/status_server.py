@@ -110,7 +110,7 @@ class LocalApi:
         state, plane, worker = self._agent.state, self._agent.plane, self._agent.worker
         status = worker.status
         return {
-            "state": condition(state).name.lower(),
+            "state": condition(state).value,
             "reason": why_not(state) or state.fatal,
             "self_test": state.worker.self_test.name.lower(),
             "self_test_words": state.worker.self_test_words,

@@ -11,7 +11,7 @@ import socket
 from typing import Final
 from urllib.parse import urlsplit
 
-from node_app.settings import Carrier
+from meshnet.shard_facts import Carrier
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
+
+from meshnet.shard_facts import NodeState
 
 TEXT_LENGTH_MAX: Final = 500
 COUNT_MAX: Final = 2**53
@@ -19,16 +20,6 @@ LOG_LINES_MAX: Final = 1000
 
 class StatusError(ValueError):
     """The bytes are no status of an agent; says which part is wrong, never what it holds."""
-
-
-class AgentCondition(StrEnum):
-    """What the agent says of itself."""
-
-    LOADING = "loading"
-    SERVING = "serving"
-    PAUSED = "paused"
-    DEGRADED = "degraded"
-    SELF_TEST_FAILED = "self_test_failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +39,7 @@ class AgentStatus:
         credits_micros: earned by this node's owner, in micro-credits; None where the agent does not know.
     """
 
-    condition: AgentCondition
+    condition: NodeState
     reason: str
     self_test: str
     self_test_words: str
@@ -159,9 +150,9 @@ def parse_log(data: bytes) -> tuple[str, ...]:
     return _Fields(data).lines("lines")
 
 
-def _condition(word: str) -> AgentCondition:
+def _condition(word: str) -> NodeState:
     try:
-        return AgentCondition(word)
+        return NodeState(word)
     except ValueError as error:
         raise StatusError("state is not one that is known here") from error
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from node_app.status.agent_status import AgentCondition
+from meshnet.shard_facts import NodeState
 from node_app.ui.contact import Contact
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def _trouble(observation: Observation) -> Announcement | None:
 
 
 _TROUBLES: Final = {
-    AgentCondition.DEGRADED: Announcement("The node stopped serving", f"It is started again by itself. {_LOOK}"),
-    AgentCondition.SELF_TEST_FAILED: Announcement(
+    NodeState.DEGRADED: Announcement("The node stopped serving", f"It is started again by itself. {_LOOK}"),
+    NodeState.SELF_TEST_FAILED: Announcement(
         "The node failed its self test", f"It computes wrong numbers and serves nobody. {_LOOK}"
     ),
 }

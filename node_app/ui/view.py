@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-from node_app.status.agent_status import AgentCondition
+from meshnet.shard_facts import NodeState
 from node_app.ui.contact import Contact
 from node_app.ui.errands import Errand, Errands
 from node_app.ui.figures import NOTHING, as_credits, as_layers, as_memory, as_rate, as_sentence, as_sessions
@@ -97,7 +97,7 @@ def present(observation: Observation, errands: Errands) -> View:
     status = observation.status
     words = _words(observation, errands)
     is_free = errands.running is None and status is not None
-    is_paused = status is not None and status.condition is AgentCondition.PAUSED
+    is_paused = status is not None and status.condition is NodeState.PAUSED
     return View(
         mood=words.mood,
         headline=words.headline,
@@ -124,20 +124,20 @@ def _words(observation: Observation, errands: Errands) -> _Words:
 
 def _words_of_status(status: AgentStatus) -> _Words:
     match status.condition:
-        case AgentCondition.LOADING:
+        case NodeState.LOADING:
             detail = as_sentence(status.reason) or f"The worker loads and measures layers: {as_layers(status)}."
             return _Words(Mood.WAITING, "Loading", detail)
-        case AgentCondition.PAUSED:
+        case NodeState.PAUSED:
             running = f" {as_sessions(status.sessions)} still going on." if status.sessions else ""
             return _Words(Mood.PAUSED, "Paused", f"No new sessions are taken.{running}")
-        case AgentCondition.DEGRADED:
+        case NodeState.DEGRADED:
             detail = f"{as_sentence(status.reason) or 'The worker is down.'} It is started again by itself."
             return _Words(Mood.TROUBLE, "Not serving", detail)
-        case AgentCondition.SELF_TEST_FAILED:
+        case NodeState.SELF_TEST_FAILED:
             reason = as_sentence(status.reason) or "The self test failed."
             detail = f"This machine computes wrong numbers, and serves nobody. {reason} It is tried again by itself."
             return _Words(Mood.TROUBLE, "Self test failed", detail)
-        case AgentCondition.SERVING:
+        case NodeState.SERVING:
             return _words_of_serving(status)
 
 

@@ -83,7 +83,7 @@ class NodeAdmin(admin.ModelAdmin):
     @admin.display(description="sessions")
     def sessions(self, node: Node) -> int:
         """Open on all its shards."""
-        return sum(shard.sessions for shard in node.shards.all())
+        return sum(shard.figures.sessions for shard in node.shards.all())
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Nodes enrol themselves."""

@@ -19,8 +19,9 @@ from tracker_site.nodes import presence
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from meshnet.shard_facts import ShardIdentity
     from tracker_site.nodes.notices import Notice
-    from tracker_site.nodes.reports import Report, ShardIdentity
+    from tracker_site.nodes.reports import Report
 
 logger = logging.getLogger(__name__)
 

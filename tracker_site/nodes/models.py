@@ -14,6 +14,16 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from meshnet.shard_facts import (
+    Carrier,
+    NodeReach,
+    NodeState,
+    ShardFigures,
+    ShardIdentity,
+    facts_from_json,
+    facts_to_json,
+)
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -24,22 +34,10 @@ REASON_CHARACTERS = 300
 class Node(models.Model):
     """One installation of the node software."""
 
-    class State(models.TextChoices):
-        """What the node last said of itself; OFFLINE is the site's own word."""
-
-        OFFLINE = "offline", "offline"
-        LOADING = "loading", "loading"
-        SERVING = "serving", "serving"
-        PAUSED = "paused", "paused"
-        DEGRADED = "degraded", "degraded"
-        SELF_TEST_FAILED = "self_test_failed", "self test failed"
-
-    class Carrier(models.TextChoices):
-        """How the volunteer lets activations travel."""
-
-        AUTO = "auto", "auto"
-        DIRECT = "direct", "direct"
-        RELAY = "relay", "relay"
+    # The site's own word, beside those of NodeState that the node says.
+    OFFLINE: ClassVar[str] = "offline"
+    STATES: ClassVar[list[tuple[str, str]]] = [(name, name.replace("_", " ")) for name in (OFFLINE, *NodeState)]
+    CARRIERS: ClassVar[list[tuple[str, str]]] = [(carrier.value, carrier.value) for carrier in Carrier]
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="nodes")
@@ -48,7 +46,7 @@ class Node(models.Model):
     enrolled_at = models.DateTimeField(default=timezone.now, editable=False)
     is_blocked = models.BooleanField(default=False, help_text="A blocked node cannot connect.")
 
-    state = models.CharField(max_length=16, choices=State.choices, default=State.OFFLINE, editable=False)
+    state = models.CharField(max_length=16, choices=STATES, default=OFFLINE, editable=False)
     reason = models.CharField(max_length=REASON_CHARACTERS, blank=True, editable=False)
     last_seen_at = models.DateTimeField(null=True, editable=False)
     lease_expires_at = models.DateTimeField(null=True, editable=False)
@@ -56,7 +54,7 @@ class Node(models.Model):
     software_version = models.CharField(max_length=64, blank=True, editable=False)
     link_address = models.CharField(max_length=128, blank=True, editable=False)
     link_fingerprint = models.CharField(max_length=HEX_DIGEST_CHARACTERS, blank=True, editable=False)
-    carrier = models.CharField(max_length=8, choices=Carrier.choices, default=Carrier.AUTO, editable=False)
+    carrier = models.CharField(max_length=8, choices=CARRIERS, default=Carrier.AUTO.value, editable=False)
     data_connected = models.BooleanField(default=False, editable=False)
     latency_ms = models.FloatField(null=True, editable=False)
     upload_bytes_per_s = models.PositiveBigIntegerField(default=0, editable=False)
@@ -72,45 +70,40 @@ class Node(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def reach(self) -> NodeReach:
+        """How peers and the relay reach the node, as it last said."""
+        return NodeReach(
+            carrier=Carrier(self.carrier),
+            link_address=self.link_address,
+            link_fingerprint=bytes.fromhex(self.link_fingerprint),
+            data_connected=self.data_connected,
+            latency_ms=self.latency_ms,
+            upload_bytes_per_s=self.upload_bytes_per_s,
+        )
+
     def is_present(self, now: datetime) -> bool:
         """Whether its lease runs and a control connection stands."""
         return bool(self.channel_name) and self.lease_expires_at is not None and self.lease_expires_at > now
 
 
 class LoadedShard(models.Model):
-    """Layers `[layer_begin, layer_end)` of one artifact, ready on one node, with its last figures."""
+    """Layers of one artifact, ready on one node, with its last figures.
+
+    `facts` holds everything (`meshnet.shard_facts`); the columns beside it repeat what queries filter by.
+    """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="shards")
     artifact_digest = models.CharField(max_length=HEX_DIGEST_CHARACTERS)
     architecture = models.CharField(max_length=64)
     layer_begin = models.PositiveIntegerField()
     layer_end = models.PositiveIntegerField()
-    n_layers = models.PositiveIntegerField()
     contract_digest = models.CharField(max_length=HEX_DIGEST_CHARACTERS)
-    # Serialised meshnet.v1.ExactClass in deterministic order: two are equal when their bytes are.
-    exact_class = models.BinaryField()
-    context_length = models.PositiveIntegerField()
-    vocab_size = models.PositiveIntegerField()
-    needs_token_ids = models.BooleanField()
-    seam_bytes_per_row = models.PositiveIntegerField(help_text="Raw bytes of all output tensors; 0 on the tail.")
-    codecs = models.CharField(
-        max_length=64, blank=True, help_text="Beside raw, how it packs rows between stages; comma separated."
-    )
-    recipe = models.CharField(
-        max_length=64, blank=True, help_text="Engine and arithmetic; empty where it does not say."
-    )
+    facts = models.JSONField(editable=False)
     first_seen_at = models.DateTimeField(default=timezone.now)
     # Why no route takes it, or not together with others; empty while all is well. See `notices`.
     problem_code = models.CharField(max_length=64, blank=True)
     problem = models.CharField(max_length=REASON_CHARACTERS, blank=True)
-
-    decode_ms_per_layer = models.FloatField()
-    prefill_ms_per_layer = models.FloatField()
-    tail_ms = models.FloatField()
-    kv_cells_total = models.PositiveIntegerField()
-    kv_cells_free = models.PositiveIntegerField()
-    max_sessions = models.PositiveIntegerField()
-    sessions = models.PositiveIntegerField()
 
     class Meta:
         """A node loads one range of an artifact once."""
@@ -121,9 +114,7 @@ class LoadedShard(models.Model):
                 fields=["node", "artifact_digest", "layer_begin", "layer_end"], name="nodes_loadedshard_once"
             ),
             models.CheckConstraint(
-                condition=models.Q(layer_begin__lt=models.F("layer_end"))
-                & models.Q(layer_end__lte=models.F("n_layers")),
-                name="nodes_loadedshard_layers",
+                condition=models.Q(layer_begin__lt=models.F("layer_end")), name="nodes_loadedshard_layers"
             ),
         ]
         indexes: ClassVar[list[models.Index]] = [
@@ -131,4 +122,32 @@ class LoadedShard(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.artifact_digest[:12]} [{self.layer_begin}, {self.layer_end}) of {self.n_layers}"
+        return f"{self.artifact_digest[:12]} {self.layers_text}"
+
+    @classmethod
+    def of(cls, node_id: str, identity: ShardIdentity, figures: ShardFigures) -> LoadedShard:
+        """Return a row, not saved, that holds these facts."""
+        return cls(
+            node_id=node_id,
+            artifact_digest=identity.artifact_digest.hex(),
+            architecture=identity.architecture,
+            layer_begin=identity.layer_begin,
+            layer_end=identity.layer_end,
+            contract_digest=identity.contract_digest.hex(),
+            facts=facts_to_json(identity, figures),
+        )
+
+    @property
+    def identity(self) -> ShardIdentity:
+        """What is loaded."""
+        return facts_from_json(ShardIdentity, self.facts)
+
+    @property
+    def figures(self) -> ShardFigures:
+        """How it did when the node last reported."""
+        return facts_from_json(ShardFigures, self.facts)
+
+    @property
+    def layers_text(self) -> str:
+        """Its layers, for people: the last number is a layer that is served."""
+        return f"layers {self.layer_begin}-{self.layer_end - 1} of {self.identity.n_layers}"

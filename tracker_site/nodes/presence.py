@@ -13,12 +13,13 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from meshnet.shard_facts import NodeState
 from tracker_site.nodes.models import REASON_CHARACTERS, LoadedShard, Node
 from tracker_site.nodes.shard_problems import note_problems, note_problems_of, notice_for
 
 if TYPE_CHECKING:
     from tracker_site.nodes.notices import Notice
-    from tracker_site.nodes.reports import Report, ShardFigures, ShardIdentity
+    from tracker_site.nodes.reports import Report
 
 IDENTITY_FIELDS = ("node", "artifact_digest", "layer_begin", "layer_end")
 
@@ -51,7 +52,7 @@ def connect(public_key: bytes, channel_name: str, software_version: str) -> tupl
     now = timezone.now()
     node.channel_name = channel_name
     node.software_version = software_version
-    node.state, node.reason = Node.State.LOADING, "connected; no report yet"
+    node.state, node.reason = NodeState.LOADING, "connected; no report yet"
     node.last_seen_at, node.lease_expires_at = now, now + _lease()
     node.data_connected = False
     node.save(
@@ -95,7 +96,7 @@ def disconnect(node_id: str, channel_name: str, reason: str) -> bool:
     """The node's current connection is gone; False when another took its place already."""
     current = Node.objects.filter(pk=node_id, channel_name=channel_name)
     changed = current.update(
-        state=Node.State.OFFLINE,
+        state=Node.OFFLINE,
         reason=reason[:REASON_CHARACTERS],
         channel_name="",
         data_connected=False,
@@ -109,10 +110,10 @@ def disconnect(node_id: str, channel_name: str, reason: str) -> bool:
 @transaction.atomic
 def expire_leases() -> int:
     """Mark nodes whose lease ran out as gone, which a crashed process could not do; returns how many."""
-    overdue = Node.objects.filter(lease_expires_at__lte=timezone.now()).exclude(state=Node.State.OFFLINE)
+    overdue = Node.objects.filter(lease_expires_at__lte=timezone.now()).exclude(state=Node.OFFLINE)
     node_ids = [str(node_id) for node_id in overdue.values_list("pk", flat=True)]
     changed = overdue.update(
-        state=Node.State.OFFLINE, reason="no report within the lease", channel_name="", data_connected=False
+        state=Node.OFFLINE, reason="no report within the lease", channel_name="", data_connected=False
     )
     note_problems_of(node_ids)
     return changed
@@ -130,9 +131,7 @@ def note_unusable(public_key: bytes, software_version: str, reason: str) -> bool
 def forget_connections() -> int:
     """At the start of a site of one process: no connection of an earlier run can stand."""
     connected = Node.objects.exclude(channel_name="")
-    return connected.update(
-        state=Node.State.OFFLINE, reason="the site was restarted", channel_name="", data_connected=False
-    )
+    return connected.update(state=Node.OFFLINE, reason="the site was restarted", channel_name="", data_connected=False)
 
 
 def current_channel(node_id: str) -> str:
@@ -151,16 +150,16 @@ def _lock(public_key: str) -> Node | None:
 
 def _store_state(node_id: str, channel_name: str, report: Report) -> bool:
     """Store what a report says of the node and extend its lease; False where the connection is no longer the node's."""
-    now = timezone.now()
+    now, reach = timezone.now(), report.reach
     changed = Node.objects.filter(pk=node_id, channel_name=channel_name).update(
         state=report.state,
         reason=report.reason[:REASON_CHARACTERS],
-        link_address=report.link_address,
-        link_fingerprint=report.link_fingerprint.hex(),
-        carrier=report.carrier,
-        data_connected=report.data_connected,
-        latency_ms=report.latency_ms,
-        upload_bytes_per_s=report.upload_bytes_per_s,
+        link_address=reach.link_address,
+        link_fingerprint=reach.link_fingerprint.hex(),
+        carrier=reach.carrier,
+        data_connected=reach.data_connected,
+        latency_ms=reach.latency_ms,
+        upload_bytes_per_s=reach.upload_bytes_per_s,
         last_seen_at=now,
         lease_expires_at=now + _lease(),
     )
@@ -178,36 +177,10 @@ def _drop_other_shards(node_id: str, report: Report) -> None:
 
 def _store_shards(node_id: str, report: Report) -> None:
     LoadedShard.objects.bulk_create(
-        [_shard_row(node_id, identity, figures) for identity, figures in report.shards],
+        [LoadedShard.of(node_id, identity, figures) for identity, figures in report.shards],
         update_conflicts=True,
         unique_fields=IDENTITY_FIELDS,
         update_fields=_updated_fields(),
-    )
-
-
-def _shard_row(node_id: str, identity: ShardIdentity, figures: ShardFigures) -> LoadedShard:
-    return LoadedShard(
-        node_id=node_id,
-        artifact_digest=identity.artifact_digest.hex(),
-        architecture=identity.architecture,
-        layer_begin=identity.layer_begin,
-        layer_end=identity.layer_end,
-        n_layers=identity.n_layers,
-        contract_digest=identity.contract_digest.hex(),
-        exact_class=identity.exact_class,
-        context_length=identity.context_length,
-        vocab_size=identity.vocab_size,
-        needs_token_ids=identity.needs_token_ids,
-        seam_bytes_per_row=identity.seam_bytes_per_row,
-        codecs=",".join(codec.label for codec in sorted(identity.codecs)),
-        recipe=identity.recipe,
-        decode_ms_per_layer=figures.decode_ms_per_layer,
-        prefill_ms_per_layer=figures.prefill_ms_per_layer,
-        tail_ms=figures.tail_ms,
-        kv_cells_total=figures.kv_cells_total,
-        kv_cells_free=figures.kv_cells_free,
-        max_sessions=figures.max_sessions,
-        sessions=figures.sessions,
     )
 
 

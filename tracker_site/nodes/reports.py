@@ -16,12 +16,14 @@ from meshnet.constants import PORT_MAX, SESSION_ID_BYTES
 from meshnet.frame import Codec
 from meshnet.frame.edge_messages import CODE_PATTERN
 from meshnet.ids import SessionKey
+from meshnet.shard_facts import STATE_MESSAGES, Carrier, NodeReach, ShardFigures, ShardIdentity
 from meshnet.v1 import control_pb2, frame_pb2
 from tracker_site.nodes.refusals import ControlError, ControlRefusalCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from meshnet.shard_facts import NodeState
     from meshnet.v1 import session_pb2
 
 DIGEST_BYTES: Final = 32
@@ -36,48 +38,10 @@ MAX_CODECS: Final = 16
 RECIPE: Final = re.compile(r"([a-z0-9][a-z0-9 ._-]{0,63})?")
 KNOWN_CODECS: Final = frozenset(Codec) - {Codec.RAW}
 ELEMENT_BYTES: Final = {frame_pb2.DTYPE_F32: 4, frame_pb2.DTYPE_F16: 2, frame_pb2.DTYPE_BF16: 2, frame_pb2.DTYPE_I32: 4}
-STATES: Final = {
-    control_pb2.NodeReport.STATE_LOADING: "loading",
-    control_pb2.NodeReport.STATE_SERVING: "serving",
-    control_pb2.NodeReport.STATE_PAUSED: "paused",
-    control_pb2.NodeReport.STATE_DEGRADED: "degraded",
-    control_pb2.NodeReport.STATE_SELF_TEST_FAILED: "self_test_failed",
-}
+STATES: Final = {message: state for state, message in STATE_MESSAGES.items()}
 MAX_LINK_ADDRESS_LENGTH: Final = 128
 HOST_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
-CARRIERS: Final = frozenset({"auto", "direct", "relay"})
-
-
-@dataclass(frozen=True, slots=True)
-class ShardIdentity:
-    """What a loaded shard is; a change means that another shard was loaded."""
-
-    artifact_digest: bytes
-    architecture: str
-    layer_begin: int
-    layer_end: int
-    n_layers: int
-    contract_digest: bytes
-    exact_class: bytes
-    context_length: int
-    vocab_size: int
-    needs_token_ids: bool
-    seam_bytes_per_row: int
-    codecs: frozenset[Codec]
-    recipe: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShardFigures:
-    """How it fares: times in ms, KV cells and sessions as counts."""
-
-    decode_ms_per_layer: float
-    prefill_ms_per_layer: float
-    tail_ms: float
-    kv_cells_total: int
-    kv_cells_free: int
-    max_sessions: int
-    sessions: int
+CARRIERS: Final = frozenset(Carrier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +49,15 @@ class Report:
     """A whole node report.
 
     Attributes:
-        report_id: what the node wants confirmed once it is stored; 0: nothing.
-        latency_ms: one way to the relay; None where not measured.
-        upload_bytes_per_s: by the volunteer's word; 0 where not said.
+        reason: why the node does not serve, for people; empty while it does.
+        report_id: what the node wants confirmed once the report is stored; 0: nothing.
     """
 
-    state: str
+    state: NodeState
     reason: str
-    link_address: str
-    link_fingerprint: bytes
-    carrier: str
-    data_connected: bool
+    reach: NodeReach
     shards: tuple[tuple[ShardIdentity, ShardFigures], ...]
     report_id: int
-    latency_ms: float | None
-    upload_bytes_per_s: int
 
     @property
     def identities(self) -> frozenset[ShardIdentity]:
@@ -127,14 +85,16 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
     return Report(
         state=STATES[message.state],
         reason=for_people(message.reason),
-        link_address=for_people(message.link_address),
-        link_fingerprint=message.link_fingerprint,
-        carrier=message.carrier,
-        data_connected=message.data_connected,
+        reach=NodeReach(
+            carrier=Carrier(message.carrier),
+            link_address=for_people(message.link_address),
+            link_fingerprint=message.link_fingerprint,
+            data_connected=message.data_connected,
+            latency_ms=latency_ms,
+            upload_bytes_per_s=message.upload_bytes_per_s,
+        ),
         shards=shards,
         report_id=message.report_id,
-        latency_ms=latency_ms,
-        upload_bytes_per_s=message.upload_bytes_per_s,
     )
 
 

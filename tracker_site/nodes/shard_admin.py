@@ -5,24 +5,34 @@ Invariant: shards are what nodes report; nothing here changes one.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from django.contrib import admin
 from django.db.models import Case, CharField, Value, When
 
+from meshnet.shard_facts import ShardFigures, ShardIdentity
 from tracker_site.catalog.models import Model
 from tracker_site.nodes.models import LoadedShard
 from tracker_site.nodes.notices import LABELS, SHOWN_DIGITS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
 SHARD_COLUMNS = ("served_model", "layers", "trouble", "context_length", "step_ms", "kv_cells", "session_count")
-SHARD_FIELDS = (
-    "problem", "served_model", "layers", "architecture", "context_length", "step_ms", "prefill_ms", "kv_cells",
-    "session_count", "codecs", "recipe", "artifact_digest", "contract_digest", "first_seen_at",
-)  # fmt: skip
+# Facts that a column of their own shows better.
+_SHOWN_OTHERWISE = frozenset({"layer_begin", "layer_end", "n_layers"})
+# All other facts, by name: one that is added to `meshnet.shard_facts` appears in the admin by itself.
+FACT_NAMES = tuple(
+    field.name
+    for facts in (ShardIdentity, ShardFigures)
+    for field in fields(facts)
+    if field.name not in _SHOWN_OTHERWISE
+)
+SHARD_FIELDS = ("problem", "served_model", "layers", "step_ms", "prefill_ms", "first_seen_at", *FACT_NAMES)
 
 
 def named_shards() -> QuerySet[LoadedShard]:
@@ -34,7 +44,7 @@ def named_shards() -> QuerySet[LoadedShard]:
 def short_name(shard: LoadedShard) -> str:
     """A shard of `named_shards` in a few words."""
     name = getattr(shard, "model_name", "") or shard.artifact_digest[:SHOWN_DIGITS]
-    return f"{name} [{shard.layer_begin}, {shard.layer_end}) of {shard.n_layers}"
+    return f"{name}, {shard.layers_text}"
 
 
 def problem_label(shard: LoadedShard) -> str:
@@ -42,7 +52,18 @@ def problem_label(shard: LoadedShard) -> str:
     return LABELS.get(shard.problem_code, shard.problem_code)
 
 
-class ShardFigures(admin.options.BaseModelAdmin):
+def _fact(name: str) -> Callable[[admin.options.BaseModelAdmin, LoadedShard], str]:
+    """Return an admin column for one reported fact."""
+
+    @admin.display(description=name.replace("_", " "), ordering=f"facts__{name}")
+    def shown(_admin: admin.options.BaseModelAdmin, shard: LoadedShard) -> str:
+        value = shard.facts.get(name, "")
+        return ", ".join(value) if isinstance(value, list) else str(value)
+
+    return shown
+
+
+class ShardColumns(admin.options.BaseModelAdmin):
     """Columns that shards show in both places."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LoadedShard]:
@@ -57,12 +78,13 @@ class ShardFigures(admin.options.BaseModelAdmin):
     @admin.display(description="ms a step")
     def step_ms(self, shard: LoadedShard) -> str:
         """One token through all its layers, as the node measured it."""
-        return f"{shard.decode_ms_per_layer * (shard.layer_end - shard.layer_begin) + shard.tail_ms:.2f}"
+        figures = shard.figures
+        return f"{figures.decode_ms_per_layer * (shard.layer_end - shard.layer_begin) + figures.tail_ms:.2f}"
 
     @admin.display(description="ms a prompt token")
     def prefill_ms(self, shard: LoadedShard) -> str:
         """One token of a full chunk through all its layers."""
-        return f"{shard.prefill_ms_per_layer * (shard.layer_end - shard.layer_begin):.3f}"
+        return f"{shard.figures.prefill_ms_per_layer * (shard.layer_end - shard.layer_begin):.3f}"
 
     @admin.display(description="problem", ordering="problem_code")
     def trouble(self, shard: LoadedShard) -> str:
@@ -72,17 +94,17 @@ class ShardFigures(admin.options.BaseModelAdmin):
     @admin.display(description="layers", ordering="layer_begin")
     def layers(self, shard: LoadedShard) -> str:
         """Range and whole."""
-        return f"[{shard.layer_begin}, {shard.layer_end}) of {shard.n_layers}"
+        return shard.layers_text
 
     @admin.display(description="KV cells free")
     def kv_cells(self, shard: LoadedShard) -> str:
         """Free and all."""
-        return f"{shard.kv_cells_free} of {shard.kv_cells_total}"
+        return f"{shard.figures.kv_cells_free} of {shard.figures.kv_cells_total}"
 
     @admin.display(description="sessions")
     def session_count(self, shard: LoadedShard) -> str:
         """Open and most."""
-        return f"{shard.sessions} of {shard.max_sessions}"
+        return f"{shard.figures.sessions} of {shard.figures.max_sessions}"
 
     def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
         """Only nodes report shards."""
@@ -97,7 +119,11 @@ class ShardFigures(admin.options.BaseModelAdmin):
         return False
 
 
-class LoadedShardInline(ShardFigures, admin.StackedInline):
+for _name in FACT_NAMES:
+    setattr(ShardColumns, _name, _fact(_name))
+
+
+class LoadedShardInline(ShardColumns, admin.StackedInline):
     """Shards on their node's page."""
 
     model = LoadedShard
@@ -106,7 +132,7 @@ class LoadedShardInline(ShardFigures, admin.StackedInline):
 
 
 @admin.register(LoadedShard)
-class LoadedShardAdmin(ShardFigures, admin.ModelAdmin):
+class LoadedShardAdmin(ShardColumns, admin.ModelAdmin):
     """All shards of the site."""
 
     list_display = ("node", *SHARD_COLUMNS)

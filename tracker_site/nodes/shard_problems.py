@@ -69,7 +69,7 @@ def _present_shards(artifact_digest: str) -> list[LoadedShard]:
 def _agreement(shard: LoadedShard, model: KnownModel | None) -> tuple[str, str]:
     """What shards of one route have in common."""
     is_mixed = model is not None and model.allows_mixed_recipes
-    return shard.contract_digest, "" if is_mixed else shard.recipe
+    return shard.contract_digest, "" if is_mixed else shard.identity.recipe
 
 
 def _weight(shards: list[LoadedShard]) -> tuple[int, float]:
@@ -79,7 +79,8 @@ def _weight(shards: list[LoadedShard]) -> tuple[int, float]:
 def _problem(shard: LoadedShard, model: KnownModel | None, prevailing: _Prevailing) -> Notice:
     if model is None:
         return notices.artifact_unknown(shard.artifact_digest)
-    found, expected = (shard.n_layers, shard.vocab_size), (model.n_layers, model.vocab_size)
+    identity = shard.identity
+    found, expected = (identity.n_layers, identity.vocab_size), (model.n_layers, model.vocab_size)
     if found != expected:
         return notices.layers_differ(model.name, found, expected)
     if not model.is_listed:
@@ -92,13 +93,15 @@ def _problem(shard: LoadedShard, model: KnownModel | None, prevailing: _Prevaili
 
 
 def _mismatch(shard: LoadedShard, prevailing: _Prevailing) -> Notice:
-    other = prevailing.shard
-    if shard.contract_digest == other.contract_digest:
-        return notices.recipe_mismatch(shard.recipe, other.recipe, prevailing.nodes)
+    own, other = shard.identity, prevailing.shard.identity
+    if own.contract_digest == other.contract_digest:
+        return notices.recipe_mismatch(own.recipe, other.recipe, prevailing.nodes)
     differing = []
-    if shard.context_length != other.context_length:
-        differing.append(f"context {shard.context_length}, theirs {other.context_length}")
-    return notices.contract_mismatch(shard.contract_digest, other.contract_digest, prevailing.nodes, differing)
+    if own.context_length != other.context_length:
+        differing.append(f"context {own.context_length}, theirs {other.context_length}")
+    return notices.contract_mismatch(
+        shard.contract_digest, prevailing.shard.contract_digest, prevailing.nodes, differing
+    )
 
 
 def _set_problem(shard: LoadedShard, problem: Notice) -> None:

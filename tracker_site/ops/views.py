@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from meshnet.shard_facts import NodeState
 from tracker_site.accounts.authentication import bearer_secret
 from tracker_site.billing.models import Account, Hold, Transfer
 from tracker_site.catalog.models import Model
@@ -56,13 +57,13 @@ def _process_figures() -> dict[str, int]:
 def _database_figures() -> dict[str, object]:
     present = Node.objects.filter(lease_expires_at__gt=timezone.now()).exclude(channel_name="")
     by_state = present.order_by().values_list("state").annotate(count=Count("pk"))
-    serving = LoadedShard.objects.filter(node__in=present, node__state=Node.State.SERVING)
+    serving = LoadedShard.objects.filter(node__in=present, node__state=NodeState.SERVING)
     return {
         "nodes_enrolled": Node.objects.count(),
         "nodes_present": dict(by_state),
         "shards": serving.count(),
         "shards_mismatched": serving.exclude(problem_code="").count(),
-        "sessions": serving.aggregate(total=Sum("sessions"))["total"] or 0,
+        "sessions": sum(shard.figures.sessions for shard in serving),
         "models_listed": Model.objects.filter(is_listed=True).count(),
         "holds_open": Hold.objects.filter(state=Hold.State.OPEN).count(),
         "transfers": Transfer.objects.count(),

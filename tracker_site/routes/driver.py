@@ -261,16 +261,17 @@ class DrivenRoute:
 
 def _shown_stage(terms: RouteTerms, stage: int) -> RouteStage:
     offer, seam = terms.plan.stages[stage], seam_after(terms.edges, stage)
+    shard = offer.shard
     return RouteStage(
         node_id=offer.node_id,
         node_name=offer.node_name,
         owner_id=offer.owner_id,
-        layer_begin=offer.layer_begin,
-        layer_end=offer.layer_end,
+        layer_begin=shard.layer_begin,
+        layer_end=shard.layer_end,
         carrier=carrier_name(terms.edges, stage),
-        seam_bytes_per_token=0 if seam is None else seam.codec.packed_bytes(offer.seam_bytes_per_row // F32_BYTES),
+        seam_bytes_per_token=0 if seam is None else seam.codec.packed_bytes(shard.seam_bytes_per_row // F32_BYTES),
         seam_codec="" if seam is None else seam.codec.label,
-        recipe=offer.recipe,
+        recipe=shard.recipe,
     )
 
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Protocol
 from tracker_site import database
 from tracker_site.control_plane import control
 from tracker_site.nodes import registry
-from tracker_site.routes.planning.offers import DEFAULT_LATENCY_MS, CarrierPolicy, Offer
+from tracker_site.routes.planning.offers import Offer
 
 if TYPE_CHECKING:
     from meshnet.ids import SessionKey
     from meshnet.v1 import control_pb2
     from tracker_site.control_plane.control import StageNews
+    from tracker_site.nodes.models import LoadedShard
 
 
 class NodeAccess(Protocol):
@@ -66,38 +67,19 @@ class ControlledNodes:
 
 
 def _live_offers(artifact_digest: bytes) -> list[Offer]:
-    """Read and translated on the database's thread: of ten thousand nodes either would hold the loop up."""
-    return [read_offer(shard) for shard in registry.live_shards(artifact_digest)]
+    """Read and build on the database's thread: with ten thousand nodes either would hold the loop up."""
+    return [read_offer(row) for row in registry.live_shards(artifact_digest)]
 
 
-def read_offer(shard: registry.ShardOffer) -> Offer:
-    """The planner's view of a registered shard."""
+def read_offer(row: LoadedShard) -> Offer:
+    """Return a registered shard as the planner sees it."""
+    node = row.node
     return Offer(
-        node_id=shard.node_id,
-        layer_begin=shard.layer_begin,
-        layer_end=shard.layer_end,
-        n_layers=shard.n_layers,
-        contract_digest=shard.contract_digest,
-        exact_class=shard.exact_class,
-        decode_ms_per_layer=shard.decode_ms_per_layer,
-        prefill_ms_per_layer=shard.prefill_ms_per_layer,
-        tail_ms=shard.tail_ms,
-        kv_cells_free=shard.kv_cells_free,
-        sessions_free=shard.max_sessions - shard.sessions,
-        sessions=shard.sessions,
-        carrier=CarrierPolicy(shard.carrier),
-        link_address=shard.link_address,
-        link_fingerprint=shard.link_fingerprint,
-        # A worker without a certificate has nothing that a peer could know it by.
-        has_link=bool(shard.link_fingerprint),
-        latency_ms=DEFAULT_LATENCY_MS if shard.latency_ms is None else shard.latency_ms,
-        upload_bytes_per_s=shard.upload_bytes_per_s,
-        context_length=shard.context_length,
-        seam_bytes_per_row=shard.seam_bytes_per_row,
-        has_data_link=shard.data_connected,
-        codecs=shard.codecs,
-        recipe=shard.recipe,
-        public_key=shard.node_public_key,
-        node_name=shard.node_name,
-        owner_id=shard.owner_id,
+        node_id=str(node.pk),
+        reach=node.reach,
+        shard=row.identity,
+        figures=row.figures,
+        public_key=bytes.fromhex(node.public_key),
+        node_name=node.name,
+        owner_id=node.owner_id,
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from meshnet.shard_facts import NodeState
 from node_app.doctor.findings import Finding, failed, ok, warning
-from node_app.status.agent_status import AgentCondition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,11 +83,11 @@ def judge_agent(facts: AgentFacts) -> Iterator[Finding]:
 def _judge_status(pid: int, status: AgentStatus) -> Finding:
     layers = f"layers {status.layer_begin}:{status.layer_end} of {status.model}"
     summary = f"process {pid} is {status.condition}, {layers}, {status.sessions} sessions"
-    if status.condition in {AgentCondition.DEGRADED, AgentCondition.SELF_TEST_FAILED}:
+    if status.condition in {NodeState.DEGRADED, NodeState.SELF_TEST_FAILED}:
         return failed("node", f"{summary}: {status.reason or 'the worker is down'}", "see the log of the node")
     if status.notice:
         return warning("node", f"{summary}; the site says: {status.notice}", "mend what the site names")
-    if status.condition is AgentCondition.PAUSED:
+    if status.condition is NodeState.PAUSED:
         return warning("node", summary, "resume it in the tray when it should serve")
     return ok("node", summary)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from node_app.settings import Carrier, LayerSpan, SettingsError, parse_settings, token_missing
+from meshnet.shard_facts import Carrier
+from node_app.settings import LayerSpan, SettingsError, parse_settings, token_missing
 from node_app.system.state_directory import choose_state_dir
 
 REQUIRED = ["--site", "http://127.0.0.1:8000/", "--gguf", "model.gguf"]

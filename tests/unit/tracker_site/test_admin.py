@@ -121,7 +121,7 @@ def test_the_register_says_who_is_here_and_why_not(everything: None, doras_clien
     url = reverse("admin:nodes_node_changelist")
     page = doras_client.get(url).content.decode()
     assert "serving" in page
-    assert "[0, 8) of 8" in page
+    assert "layers 0-7 of 8" in page
     Node.objects.update(lease_expires_at=timezone.now() - timedelta(hours=1), reason="no report within the lease")
     page = doras_client.get(url).content.decode()
     assert "offline" in page
@@ -142,9 +142,9 @@ def test_a_problem_shows_in_the_list_and_on_the_nodes_page_and_can_be_filtered(
 
 
 def test_shards_are_called_by_their_models_name(everything: None, doras_client: Client) -> None:
-    assert "fake [0, 8) of 8" in doras_client.get(reverse("admin:nodes_node_changelist")).content.decode()
+    assert "fake, layers 0-7 of 8" in doras_client.get(reverse("admin:nodes_node_changelist")).content.decode()
     Model.objects.all().delete()
-    assert "000102030405 [0, 8) of 8" in doras_client.get(reverse("admin:nodes_node_changelist")).content.decode()
+    assert "000102030405, layers 0-7 of 8" in doras_client.get(reverse("admin:nodes_node_changelist")).content.decode()
     assert "unknown" in doras_client.get(reverse("admin:nodes_loadedshard_changelist")).content.decode()
 
 

@@ -72,8 +72,8 @@ def seam_codecs(request: RouteRequest, stages: Sequence[Offer]) -> tuple[Codec, 
     stage_ms = _slowest_ms(request, stages)
     return tuple(
         choose_codec(
-            SeamLoad(sender.seam_bytes_per_row, _link_bytes_per_s(sender, receiver), stage_ms),
-            allowed & sender.codecs & receiver.codecs,
+            SeamLoad(sender.shard.seam_bytes_per_row, _link_bytes_per_s(sender, receiver), stage_ms),
+            allowed & sender.shard.codecs & receiver.shard.codecs,
         )
         for sender, receiver in pairwise(stages)
     )
@@ -89,12 +89,12 @@ def _link_bytes_per_s(sender: Offer, receiver: Offer) -> float | None:
     hop = hop_between(sender, receiver)
     if hop is Hop.LOCAL or (hop is Hop.DIRECT and _is_loopback(sender) and _is_loopback(receiver)):
         return None
-    return sender.upload_bytes_per_s or DEFAULT_UPLOAD_BYTES_PER_S
+    return sender.reach.upload_bytes_per_s or DEFAULT_UPLOAD_BYTES_PER_S
 
 
 def _is_loopback(offer: Offer) -> bool:
     """Whether peers dial the node under an address that reaches it from its own machine alone."""
-    host = offer.link_address.rpartition(":")[0].removeprefix("[").removesuffix("]")
+    host = offer.reach.link_address.rpartition(":")[0].removeprefix("[").removesuffix("]")
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

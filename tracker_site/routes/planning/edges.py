@@ -99,7 +99,7 @@ def _seam(stages: Sequence[Offer], sender: int, receiver: int, window: Window) -
 def _dialler(stages: Sequence[Offer], sender: int, receiver: int) -> int:
     """The end that cannot be dialled dials; of two that can, the earlier stage."""
     first, second = sorted((sender, receiver))
-    return first if stages[second].is_dialable else second
+    return first if stages[second].reach.is_dialable else second
 
 
 def seam_after(edges: Sequence[RouteEdge], stage: int) -> RouteEdge | None:

@@ -55,7 +55,7 @@ def missing_ranges(offers: Iterable[Offer], n_layers: int) -> list[LayerRange]:
     """The half-open ranges of `[0, n_layers)` that no offer covers."""
     missing: list[LayerRange] = []
     covered_to = 0
-    for layer_begin, layer_end in sorted((offer.layer_begin, offer.layer_end) for offer in offers):
+    for layer_begin, layer_end in sorted((offer.shard.layer_begin, offer.shard.layer_end) for offer in offers):
         if layer_begin > covered_to:
             missing.append((covered_to, layer_begin))
         covered_to = max(covered_to, layer_end)
@@ -66,7 +66,7 @@ def missing_ranges(offers: Iterable[Offer], n_layers: int) -> list[LayerRange]:
 
 def illegal_cuts(offers: Iterable[Offer], need: RouteNeed) -> list[int]:
     """The layers at which offers cut the model though it may not be cut there."""
-    ends = {end for offer in offers for end in (offer.layer_begin, offer.layer_end)}
+    ends = {end for offer in offers for end in (offer.shard.layer_begin, offer.shard.layer_end)}
     return sorted(wrong_cuts(ends, need.n_layers, need.legal_cuts))
 
 
@@ -77,15 +77,15 @@ def _describe(layers: Sequence[LayerRange]) -> str:
 def _has_chain(offers: Sequence[Offer], n_layers: int) -> bool:
     """Whether shards follow each other from layer 0 to the end."""
     reached = {0}
-    for offer in sorted(offers, key=lambda one: one.layer_begin):
-        if offer.layer_begin in reached:
-            reached.add(offer.layer_end)
+    for offer in sorted(offers, key=lambda one: one.shard.layer_begin):
+        if offer.shard.layer_begin in reached:
+            reached.add(offer.shard.layer_end)
     return n_layers in reached
 
 
 def _disagreement(index: OfferIndex, offers: Iterable[Offer]) -> str:
     message = "The nodes that together cover all layers do not agree on the model, its settings or its exact class."
-    recipes = sorted({offer.recipe for offer in offers})
+    recipes = sorted({offer.shard.recipe for offer in offers})
     if index.mixes_recipes or len(recipes) == 1:
         return message
     shown = ", ".join(recipe or "unnamed" for recipe in recipes[:RECIPES_SHOWN])
@@ -94,12 +94,12 @@ def _disagreement(index: OfferIndex, offers: Iterable[Offer]) -> str:
 
 def explain_no_route(index: OfferIndex, need: RouteNeed) -> NoRouteError:
     """The reason why `need` found no plan in `index`."""
-    fitting = [offer for offer in index.offers if offer.n_layers == need.n_layers]
+    fitting = [offer for offer in index.offers if offer.shard.n_layers == need.n_layers]
     missing = missing_ranges(fitting, need.n_layers)
     if missing:
         message = f"No live node serves layers {_describe(missing)} of {need.n_layers}."
         return NoRouteError(NoRouteReason.MISSING_LAYERS, message, missing)
-    legal = [offer for offer in fitting if need.allows_range(offer.layer_begin, offer.layer_end)]
+    legal = [offer for offer in fitting if need.allows_range(offer.shard.layer_begin, offer.shard.layer_end)]
     uncut = missing_ranges(legal, need.n_layers)
     if uncut:
         cuts = ", ".join(str(cut) for cut in illegal_cuts(fitting, need))

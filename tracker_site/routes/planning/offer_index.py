@@ -55,11 +55,11 @@ class Segment:
 def is_admissible(offer: Offer, need: RouteNeed) -> bool:
     """Whether the offer has room for the request, its node can be reached, and it cuts the model legally."""
     return (
-        offer.with_opened(need.opened.get(offer.node_id, 0)).sessions_free > 0
-        and offer.kv_cells_free >= need.kv_cells
-        and offer.has_data_link
+        offer.with_opened(need.opened.get(offer.node_id, 0)).figures.sessions_free > 0
+        and offer.figures.kv_cells_free >= need.kv_cells
+        and offer.reach.data_connected
         and offer.node_id not in need.excluded_node_ids
-        and need.allows_range(offer.layer_begin, offer.layer_end)
+        and need.allows_range(offer.shard.layer_begin, offer.shard.layer_end)
     )
 
 
@@ -119,12 +119,12 @@ def _runs(shards: list[Offer]) -> Iterator[tuple[Offer, ...]]:
     """Every run of adjacent shards among those of one node, single ones included."""
     by_begin: dict[int, list[Offer]] = defaultdict(list)
     for offer in shards[:SHARDS_PER_NODE_MAX]:
-        by_begin[offer.layer_begin].append(offer)
+        by_begin[offer.shard.layer_begin].append(offer)
     open_runs: list[tuple[Offer, ...]] = [(offer,) for offers in by_begin.values() for offer in offers]
     while open_runs:
         run = open_runs.pop()
         yield run
-        open_runs.extend((*run, follower) for follower in by_begin[run[-1].layer_end])
+        open_runs.extend((*run, follower) for follower in by_begin[run[-1].shard.layer_end])
 
 
 def _build_group(n_layers: int, offers: list[Offer]) -> ContractGroup:
@@ -135,7 +135,7 @@ def _build_group(n_layers: int, offers: list[Offer]) -> ContractGroup:
     for shards in by_node.values():
         carrier_class = shards[0].carrier_class
         for run in _runs(shards):
-            buckets[run[0].layer_begin, run[-1].layer_end, carrier_class].append(Segment(run))
+            buckets[run[0].shard.layer_begin, run[-1].shard.layer_end, carrier_class].append(Segment(run))
     group = ContractGroup(n_layers)
     for (layer_begin, layer_end, carrier_class), segments in buckets.items():
         if (layer_begin, layer_end) == (0, n_layers):
@@ -169,11 +169,13 @@ class OfferIndex:
         self.mixes_recipes: Final = mixes_recipes and not is_exact
         members: dict[GroupKey, list[Offer]] = defaultdict(list)
         for offer in self.offers:
-            if 0 <= offer.layer_begin < offer.layer_end <= offer.n_layers:
+            shard = offer.shard
+            if 0 <= shard.layer_begin < shard.layer_end <= shard.n_layers:
                 members[self.group_key(offer)].append(offer)
         self.groups: Final = [_build_group(key.n_layers, group) for key, group in members.items()]
 
     def group_key(self, offer: Offer) -> GroupKey:
         """What must be equal on all stages of one route."""
-        exact_class = offer.exact_class if self.is_exact else b""
-        return GroupKey(offer.n_layers, offer.contract_digest, exact_class, "" if self.mixes_recipes else offer.recipe)
+        shard = offer.shard
+        exact_class = shard.exact_class if self.is_exact else b""
+        return GroupKey(shard.n_layers, shard.contract_digest, exact_class, "" if self.mixes_recipes else shard.recipe)

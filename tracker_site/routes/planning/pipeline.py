@@ -47,17 +47,17 @@ def plan_chunking(stages: Sequence[Offer], codecs: Sequence[Codec], prompt_token
 
 
 def _time(offer: Offer) -> StageTime:
-    rows_max = _ubatch_rows(offer.exact_class)
-    rows = measured_rows(rows_max, offer.context_length)
+    rows_max = _ubatch_rows(offer.shard.exact_class)
+    rows = measured_rows(rows_max, offer.shard.context_length)
     fixed_ms, row_ms = split_step_ms(offer.layers_ms, offer.prefill_ms * rows, rows)
     return StageTime(fixed_ms, row_ms, rows_max, offer.node_id)
 
 
 def _seam(sender: Offer, receiver: Offer, codec: Codec) -> SeamLink:
-    row_bytes = codec.packed_bytes((sender.seam_bytes_per_row or UNKNOWN_SEAM_BYTES_PER_ROW) // F32_BYTES)
+    row_bytes = codec.packed_bytes((sender.shard.seam_bytes_per_row or UNKNOWN_SEAM_BYTES_PER_ROW) // F32_BYTES)
     if sender.node_id == receiver.node_id:
         return SeamLink(row_bytes)
-    return SeamLink(row_bytes, seam_ms(sender, receiver) or 0.0, sender.upload_bytes_per_s or None)
+    return SeamLink(row_bytes, seam_ms(sender, receiver) or 0.0, sender.reach.upload_bytes_per_s or None)
 
 
 def _ubatch_rows(exact_class: bytes) -> int:

@@ -36,12 +36,12 @@ def check_stage(terms: RouteTerms, stage: int, contract: session_pb2.BoundaryCon
     Raises:
         ContractError: it differs.
     """
-    offer = terms.plan.stages[stage]
+    shard = terms.plan.stages[stage].shard
     layers = (contract.layers.layer_begin, contract.layers.layer_end)
-    _require(layers == (offer.layer_begin, offer.layer_end), stage, "opened other layers than were planned")
-    _require(contract.n_layers == offer.n_layers, stage, "has a model of another depth")
-    _require(contract.contract_digest == offer.contract_digest, stage, "has another contract digest")
-    _require(contract.recipe == offer.recipe, stage, "has another recipe")
+    _require(layers == (shard.layer_begin, shard.layer_end), stage, "opened other layers than were planned")
+    _require(contract.n_layers == shard.n_layers, stage, "has a model of another depth")
+    _require(contract.contract_digest == shard.contract_digest, stage, "has another contract digest")
+    _require(contract.recipe == shard.recipe, stage, "has another recipe")
     is_head, is_tail = stage == 0, stage == terms.tail
     _require(is_head == (not contract.inputs), stage, "takes other inputs than its place on the route has")
     _require(is_tail == (not contract.outputs), stage, "gives other outputs than its place on the route has")

@@ -68,7 +68,7 @@ class RouteTerms:
     @property
     def recipe(self) -> str:
         """That of every stage; empty where they differ."""
-        recipes = {offer.recipe for offer in self.plan.stages}
+        recipes = {offer.shard.recipe for offer in self.plan.stages}
         return recipes.pop() if len(recipes) == 1 else ""
 
     @property
@@ -92,7 +92,7 @@ def open_stage(terms: RouteTerms, stage: int, signed_ticket: bytes) -> control_p
         spec=_session_spec(terms, stage),
         ticket=signed_ticket,
         artifact_digest=terms.request.artifact_digest,
-        link_fingerprint=terms.plan.stages[stage].link_fingerprint if is_linked else b"",
+        link_fingerprint=terms.plan.stages[stage].reach.link_fingerprint if is_linked else b"",
     )
 
 
@@ -103,8 +103,8 @@ def _session_spec(terms: RouteTerms, stage: int) -> session_pb2.SessionSpec:
         epoch=terms.key.epoch,
         stage=stage,
         n_stages=terms.n_stages,
-        layers=session_pb2.LayerRange(layer_begin=offer.layer_begin, layer_end=offer.layer_end),
-        contract_digest=offer.contract_digest,
+        layers=session_pb2.LayerRange(layer_begin=offer.shard.layer_begin, layer_end=offer.shard.layer_end),
+        contract_digest=offer.shard.contract_digest,
         recipe=terms.recipe,
         prompt_tokens=len(request.prompt_tokens),
         max_tokens=request.max_tokens,
@@ -135,8 +135,8 @@ def _edge_spec(terms: RouteTerms, one: RouteEdge, stage: int) -> session_pb2.Edg
     if one.hop is Hop.DIRECT:
         peer = terms.plan.stages[edge.to_stage if edge.from_stage == stage else edge.from_stage]
         spec.dial = one.dialler == stage
-        spec.peer_address = peer.link_address if spec.dial else ""
-        spec.peer_fingerprint = peer.link_fingerprint
+        spec.peer_address = peer.reach.link_address if spec.dial else ""
+        spec.peer_fingerprint = peer.reach.link_fingerprint
     return spec
 
 
@@ -178,7 +178,7 @@ def _permit(one: RouteEdge) -> EdgePermit:
 def _bytes_max(terms: RouteTerms, stage: int) -> int:
     row_bytes = MESSAGE_OVERHEAD_BYTES
     if stage != GATEWAY_STAGE:
-        row_bytes += terms.plan.stages[stage].seam_bytes_per_row or UNKNOWN_SEAM_BYTES_PER_ROW
+        row_bytes += terms.plan.stages[stage].shard.seam_bytes_per_row or UNKNOWN_SEAM_BYTES_PER_ROW
     rows = len(terms.request.prompt_tokens) + _ROWS_PER_TOKEN * terms.request.max_tokens
     return _CONTROL_ALLOWANCE_BYTES + rows * row_bytes
 

@@ -130,7 +130,7 @@ class TestPresence:
                 await end.send(report=wire.report(shard))
 
             async def newest_is_stored() -> bool:
-                return [offer.sessions for offer in await database.read(live_shards, wire.ARTIFACT)] == [7]
+                return [shard.figures.sessions for shard in await database.read(live_shards, wire.ARTIFACT)] == [7]
 
             await eventually(newest_is_stored)
 

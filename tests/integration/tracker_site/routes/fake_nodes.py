@@ -30,16 +30,18 @@ from meshnet.keys import SigningKey
 from meshnet.member import RelayMember
 from meshnet.member_events import Binding, BindRefused, Bound, MemberState, PacketsReceived, Ready
 from meshnet.packets import Packet, PacketKind
+from meshnet.shard_facts import Carrier
 from meshnet.v1 import control_pb2, frame_pb2, session_pb2, worker_pb2
 from node_app.reference_worker.sessions.machine import Message
 from tests.simulators.engine_task import run_engine
 from tests.simulators.fake_engine import DEFAULT_WIDTH
 from tests.simulators.faults import Faults
+from tests.simulators.offers import make_offer
 from tests.simulators.shard_load import plan_load
 from tests.simulators.stage_machine import SimulatedMachine
 from tests.simulators.worker_state import SimulatedState
 from tracker_site.control_plane.control import StageNews
-from tracker_site.routes.planning.offers import CarrierPolicy, Offer
+from tracker_site.routes.planning.offers import Offer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -115,7 +117,7 @@ class Node:
     def offer(self) -> Offer:
         contract, shape = self.machine.load.contract, self.shape
         is_tail = shape.layer_end == N_LAYERS
-        return Offer(
+        return make_offer(
             node_id=shape.name,
             layer_begin=shape.layer_begin,
             layer_end=shape.layer_end,
@@ -129,7 +131,7 @@ class Node:
             kv_cells_free=self.machine.load.kv_cells - self.machine.kv_cells_reserved,
             sessions_free=shape.max_sessions - self.sessions,
             sessions=self.sessions,
-            carrier=CarrierPolicy.RELAY,
+            carrier=Carrier.RELAY,
             seam_bytes_per_row=0 if is_tail else self.machine.load.shard.width * 4,
             codecs=frozenset(Codec(codec) for codec in contract.codecs),
             upload_bytes_per_s=shape.upload_bytes_per_s,

@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 
 from meshnet.errors import RouteError
 from meshnet.keys import SigningKey
+from meshnet.shard_facts import Carrier
 from meshnet.v1 import control_pb2, session_pb2
 from node_app.sessions.session_plane import SessionPlane
 from node_app.worker.client import WorkerClient
 from tests.integration.native.native_routes import WORKER
 from tests.integration.tracker_site.routes.fake_nodes import DEADLINE_S
 from tests.simulators.fake_shards import N_LAYERS, WIDTH, load_request
+from tests.simulators.offers import make_offer
 from tests.simulators.worker_process import running_program
-from tracker_site.routes.planning.offers import CarrierPolicy, Offer
+from tracker_site.routes.planning.offers import Offer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -49,7 +51,7 @@ class NativeShape:
     layer_end: int
     step_us: int
     turn_path: str = ""
-    carrier: CarrierPolicy = CarrierPolicy.AUTO
+    carrier: Carrier = Carrier.AUTO
     context_length: int = 65_536
 
 
@@ -117,7 +119,7 @@ class NativeNode:
     def offer(self) -> Offer:
         shape, ready = self.shape, self._program.ready
         is_tail = shape.layer_end == N_LAYERS
-        return Offer(
+        return make_offer(
             node_id=shape.name,
             layer_begin=shape.layer_begin,
             layer_end=shape.layer_end,

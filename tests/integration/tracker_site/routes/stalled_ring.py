@@ -21,12 +21,12 @@ from meshnet.constants import TOKEN_ACK_WINDOW
 from meshnet.generation.progress import TokenReceived
 from meshnet.keys import SigningKey
 from meshnet.openai.specification import SamplingSpec
+from meshnet.shard_facts import Carrier
 from tests.integration.tracker_site.relay.process import RELAY_ID, SITE_KEY
 from tests.integration.tracker_site.routes.fake_nodes import ARTIFACT, DEADLINE_S, FakeNodes
 from tests.integration.tracker_site.routes.native_nodes import NativeNode, NativeShape
 from tests.simulators.fake_engine import VOCAB_SIZE
 from tests.simulators.fake_shards import N_LAYERS
-from tracker_site.routes.planning.offers import CarrierPolicy
 from tracker_site.routes.planning.request import RouteRequest
 from tracker_site.routes.relay_link import RelayLink
 from tracker_site.routes.route_parts import RouteParts
@@ -198,7 +198,7 @@ async def until(condition: Callable[[], bool]) -> None:
 @contextlib.asynccontextmanager
 async def a_ring(folder: Path, relay_url: str, carrier: str) -> AsyncIterator[Ring]:
     """Four nodes on a relay, and the others' sessions on two of them, warm."""
-    policy = CarrierPolicy.RELAY if carrier == "relay" else CarrierPolicy.AUTO
+    policy = Carrier.RELAY if carrier == "relay" else Carrier.AUTO
     half = N_LAYERS // 2
     step_us = round(ROW_MS[carrier] * 1000 / N_LAYERS)
     turn_path = str(folder / "compute.turn")

@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 
+from meshnet.shard_facts import NodeState
 from node_app.agent.events import SelfTest
-from node_app.agent.plan import NodeCondition, Step, condition, is_offered, plan_steps
+from node_app.agent.plan import Step, condition, is_offered, plan_steps
 from node_app.agent.state import AgentState, WorkerPhase, WorkerState
 
 WORKER_STEPS = {
@@ -83,28 +84,28 @@ def test_only_a_proven_shard_is_offered_to_a_site(phase: WorkerPhase, self_test:
 @pytest.mark.parametrize("phase", list(WorkerPhase))
 def test_a_failed_self_test_is_said_until_a_later_one_passes(phase: WorkerPhase) -> None:
     state = AgentState(worker=worker_of(phase, SelfTest.FAILED, failures=1))
-    assert condition(state) is NodeCondition.SELF_TEST_FAILED
+    assert condition(state) is NodeState.SELF_TEST_FAILED
 
 
 def test_a_node_whose_self_test_is_put_off_is_still_loading() -> None:
     state = AgentState(worker=worker_of(WorkerPhase.SERVING, SelfTest.PUT_OFF))
-    assert condition(state) is NodeCondition.LOADING
+    assert condition(state) is NodeState.LOADING
 
 
 @pytest.mark.parametrize(
     ("phase", "failures", "is_paused", "expected"),
     [
-        (WorkerPhase.DOWN, 0, False, NodeCondition.LOADING),
-        (WorkerPhase.STARTED, 0, False, NodeCondition.LOADING),
-        (WorkerPhase.LOADED, 0, True, NodeCondition.LOADING),
-        (WorkerPhase.SERVING, 0, False, NodeCondition.SERVING),
-        (WorkerPhase.SERVING, 3, False, NodeCondition.SERVING),
-        (WorkerPhase.SERVING, 0, True, NodeCondition.PAUSED),
-        (WorkerPhase.DOWN, 1, False, NodeCondition.DEGRADED),
-        (WorkerPhase.LOADED, 1, True, NodeCondition.DEGRADED),
-        (WorkerPhase.REFUSED, 0, False, NodeCondition.DEGRADED),
+        (WorkerPhase.DOWN, 0, False, NodeState.LOADING),
+        (WorkerPhase.STARTED, 0, False, NodeState.LOADING),
+        (WorkerPhase.LOADED, 0, True, NodeState.LOADING),
+        (WorkerPhase.SERVING, 0, False, NodeState.SERVING),
+        (WorkerPhase.SERVING, 3, False, NodeState.SERVING),
+        (WorkerPhase.SERVING, 0, True, NodeState.PAUSED),
+        (WorkerPhase.DOWN, 1, False, NodeState.DEGRADED),
+        (WorkerPhase.LOADED, 1, True, NodeState.DEGRADED),
+        (WorkerPhase.REFUSED, 0, False, NodeState.DEGRADED),
     ],
 )
-def test_condition(phase: WorkerPhase, failures: int, *, is_paused: bool, expected: NodeCondition) -> None:
+def test_condition(phase: WorkerPhase, failures: int, *, is_paused: bool, expected: NodeState) -> None:
     state = AgentState(worker=worker_of(phase, failures=failures), is_paused=is_paused)
     assert condition(state) is expected

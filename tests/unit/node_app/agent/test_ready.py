@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from meshnet.shard_facts import Carrier
 from node_app.agent.events import SelfTest
 from node_app.agent.ready import ReadyLine, is_ready
 from node_app.agent.reporting import PeerListener
 from node_app.agent.state import AgentState, WorkerPhase, WorkerState
-from node_app.settings import Carrier
 
 if TYPE_CHECKING:
     from node_app.agent.agent import Agent

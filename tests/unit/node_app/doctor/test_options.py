@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from meshnet.shard_facts import Carrier
 from node_app.doctor.checks import plan_checks
 from node_app.doctor.main import main
 from node_app.doctor.options import parse_options
-from node_app.settings import Carrier, LayerSpan, SettingsError
+from node_app.settings import LayerSpan, SettingsError
 
 ALWAYS = ["python", "packages", "worker", "devices", "hardware", "descriptors", "clock", "state", "disk", "node"]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meshnet.shard_facts import NodeState
 from node_app.status.agent_status import (
     LOG_LINES_MAX,
     TEXT_LENGTH_MAX,
-    AgentCondition,
     StatusError,
     parse_log,
     parse_status,
@@ -21,7 +21,7 @@ from tests.unit.node_app.statuses import FIELDS, a_status, status_bytes
 
 def test_what_an_agent_gives_is_read() -> None:
     status = a_status()
-    assert status.condition is AgentCondition.SERVING
+    assert status.condition is NodeState.SERVING
     assert (status.layer_begin, status.layer_end, status.n_layers) == (15, 30, 30)
     assert (status.name, status.model, status.sessions, status.tokens_per_s) == ("attic", "model.gguf", 2, 41.25)
     assert status.credits_micros is None

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from node_app.status.agent_status import AgentCondition
+from meshnet.shard_facts import NodeState
 from node_app.ui.contact import Contact, Observation
 from node_app.ui.errands import Errand, Errands
 from node_app.ui.view import Mood, View, present
@@ -90,7 +90,7 @@ def test_every_contact_is_shown() -> None:
 
 
 def test_a_paused_node_can_be_resumed_and_no_other() -> None:
-    for condition, errand in itertools.product(AgentCondition, (None, *Errand)):
+    for condition, errand in itertools.product(NodeState, (None, *Errand)):
         view = present(connected(state=str(condition)), Errands(errand))
         is_free = errand is None
         assert view.can_resume == (is_free and condition == "paused")
@@ -113,7 +113,7 @@ def test_a_failed_errand_is_shown_beside_the_state() -> None:
 def test_the_tool_tip_holds_nothing_from_elsewhere() -> None:
     foreign = "<b>elsewhere</b>"
     texts = dict.fromkeys(("reason", "notice", "name", "model", "site_url", "node_id", "architecture"), foreign)
-    for condition in AgentCondition:
+    for condition in NodeState:
         assert "elsewhere" not in present(connected(state=str(condition), **texts), IDLE).tooltip
 
 

@@ -42,7 +42,7 @@ def test_it_works(token: str, alice: User) -> None:
     assert response.status_code == 201
     node = Node.objects.get()
     assert response.json() == {"node_id": str(node.pk)}
-    assert (node.owner, node.name, node.public_key, node.state) == (alice, "attic", KEY, Node.State.OFFLINE)
+    assert (node.owner, node.name, node.public_key, node.state) == (alice, "attic", KEY, Node.OFFLINE)
     assert NodeToken.objects.get().last_used_at is not None
 
 

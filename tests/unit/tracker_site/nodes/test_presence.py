@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from meshnet.frame import Codec
+from meshnet.shard_facts import NodeState
 from meshnet.v1 import frame_pb2
 from tests.site import wire
 from tests.site.serving import KEY, expire, serve
@@ -26,7 +27,7 @@ def node(alice: User) -> Node:
 
 def test_a_connected_node_offers_nothing_before_its_report(node: Node) -> None:
     connected, replaced = presence.connect(KEY, "first", "1.0")
-    assert (connected.pk, connected.state, replaced) == (node.pk, Node.State.LOADING, "")
+    assert (connected.pk, connected.state, replaced) == (node.pk, NodeState.LOADING, "")
     assert connected.is_present(timezone.now())
     assert live_shards(wire.ARTIFACT) == []
 
@@ -34,12 +35,15 @@ def test_a_connected_node_offers_nothing_before_its_report(node: Node) -> None:
 def test_a_report_becomes_an_offer(node: Node, alice: User) -> None:
     serve(KEY, "first", wire.shard(0, 3), wire.shard(3, 8))
     head, tail = live_shards(wire.ARTIFACT)
-    assert (head.layer_begin, head.layer_end, tail.layer_begin, tail.layer_end, head.n_layers) == (0, 3, 3, 8, 8)
-    assert (head.node_id, head.owner_id, head.node_public_key) == (str(node.pk), alice.pk, KEY)
-    assert (head.contract_digest, head.seam_bytes_per_row, head.needs_token_ids) == (wire.CONTRACT, 64, True)
-    assert (head.link_address, head.link_fingerprint, head.carrier) == ("127.0.0.1:4711", b"f" * 32, "auto")
-    assert (head.kv_cells_free, head.max_sessions, head.sessions, head.data_connected) == (8000, 8, 1, True)
-    assert (head.latency_ms, head.upload_bytes_per_s) == (12.5, 2_500_000)
+    offer = read_offer(head)
+    shard, figures, reach = offer.shard, offer.figures, offer.reach
+    assert (head.layer_begin, head.layer_end, tail.layer_begin, tail.layer_end, shard.n_layers) == (0, 3, 3, 8, 8)
+    assert (shard.layer_begin, shard.layer_end, shard.artifact_digest) == (0, 3, wire.ARTIFACT)
+    assert (offer.node_id, offer.owner_id, offer.public_key) == (str(node.pk), alice.pk, KEY)
+    assert (shard.contract_digest, shard.seam_bytes_per_row, shard.needs_token_ids) == (wire.CONTRACT, 64, True)
+    assert (reach.link_address, reach.link_fingerprint, reach.carrier) == ("127.0.0.1:4711", b"f" * 32, "auto")
+    assert (figures.kv_cells_free, figures.max_sessions, figures.sessions, reach.data_connected) == (8000, 8, 1, True)
+    assert (reach.latency_ms, reach.upload_bytes_per_s) == (12.5, 2_500_000)
     assert live_shards(b"\xff" * 32) == []
 
 
@@ -51,10 +55,9 @@ def test_an_offer_says_what_is_spoken_and_how_fast_the_line_is(node: Node) -> No
     presence.connect(KEY, "first", "1.0")
     presence.record_report(str(node.pk), "first", parse_report(said), is_same_shards=False)
     head, tail = live_shards(wire.ARTIFACT)
-    assert (head.codecs, tail.codecs) == ({Codec.BF16, Codec.Q8_0}, frozenset())
-    assert {head.upload_bytes_per_s, tail.upload_bytes_per_s} == {2**39}
-    offer = read_offer(head)
-    assert (offer.codecs, offer.upload_bytes_per_s) == (head.codecs, 2**39)
+    first, second = read_offer(head), read_offer(tail)
+    assert (first.shard.codecs, second.shard.codecs) == ({Codec.BF16, Codec.Q8_0}, frozenset())
+    assert {first.reach.upload_bytes_per_s, second.reach.upload_bytes_per_s} == {2**39}
 
 
 @pytest.mark.parametrize("how", ["lease", "blocked", "owner", "disconnected", "paused"])
@@ -71,7 +74,7 @@ def test_what_is_not_live_is_not_offered(node: Node, alice: User, how: str) -> N
     elif how == "disconnected":
         presence.disconnect(str(node.pk), "first", "gone")
     else:
-        Node.objects.update(state=Node.State.PAUSED)
+        Node.objects.update(state=NodeState.PAUSED)
     assert live_shards(wire.ARTIFACT) == []
 
 
@@ -91,7 +94,7 @@ def test_new_figures_of_the_same_shard_overwrite_the_old(node: Node) -> None:
     presence.record_report(str(node.pk), "first", parse_report(wire.report(busy)), is_same_shards=True)
     now = LoadedShard.objects.get()
     assert (now.pk, now.first_seen_at) == (first.pk, first.first_seen_at)
-    assert (now.sessions, now.kv_cells_free) == (7, 1)
+    assert (now.figures.sessions, now.figures.kv_cells_free) == (7, 1)
 
 
 def test_a_second_connection_replaces_the_first_which_is_then_powerless(node: Node) -> None:
@@ -111,7 +114,7 @@ def test_disconnecting_says_why_and_counts_once(node: Node) -> None:
     assert presence.disconnect(str(node.pk), "first", "the control connection closed (1006)")
     assert not presence.disconnect(str(node.pk), "first", "again")
     node.refresh_from_db()
-    assert (node.state, node.reason) == (Node.State.OFFLINE, "the control connection closed (1006)")
+    assert (node.state, node.reason) == (Node.OFFLINE, "the control connection closed (1006)")
     assert presence.current_channel(str(node.pk)) == ""
 
 
@@ -123,7 +126,7 @@ def test_leases_expire_by_the_sites_clock(node: Node) -> None:
     assert presence.expire_leases() == 1
     assert presence.expire_leases() == 0
     node.refresh_from_db()
-    assert (node.state, node.reason) == (Node.State.OFFLINE, "no report within the lease")
+    assert (node.state, node.reason) == (Node.OFFLINE, "no report within the lease")
 
 
 def test_a_restarted_site_forgets_connections(node: Node) -> None:

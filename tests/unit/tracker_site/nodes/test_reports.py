@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 def test_a_report_keeps_what_it_said() -> None:
     parsed = parse_report(wire.report(wire.shard(0, 3), wire.shard(3, 8)))
-    assert (parsed.state, parsed.carrier, parsed.link_address) == ("serving", "auto", "127.0.0.1:4711")
+    assert (parsed.state, parsed.reach.carrier, parsed.reach.link_address) == ("serving", "auto", "127.0.0.1:4711")
     (head, figures), (tail, _) = parsed.shards
     assert (head.layer_begin, head.layer_end, head.n_layers) == (0, 3, 8)
     assert (head.seam_bytes_per_row, tail.seam_bytes_per_row) == (64, 0)
     assert (figures.decode_ms_per_layer, figures.kv_cells_free, figures.max_sessions) == (0.5, 8000, 8)
     assert len(parsed.identities) == 2
-    assert (parsed.latency_ms, parsed.upload_bytes_per_s) == (12.5, 2_500_000)
+    assert (parsed.reach.latency_ms, parsed.reach.upload_bytes_per_s) == (12.5, 2_500_000)
 
 
 def test_a_node_may_say_that_its_self_test_failed() -> None:
@@ -37,7 +37,7 @@ def test_what_a_node_does_not_know_of_its_line_stays_unknown() -> None:
     told.ClearField("latency_ms")
     told.ClearField("upload_bytes_per_s")
     parsed = parse_report(told)
-    assert (parsed.latency_ms, parsed.upload_bytes_per_s) == (None, 0)
+    assert (parsed.reach.latency_ms, parsed.reach.upload_bytes_per_s) == (None, 0)
 
 
 def test_a_report_keeps_the_codecs_that_are_known_and_the_line() -> None:
@@ -49,7 +49,7 @@ def test_a_report_keeps_the_codecs_that_are_known_and_the_line() -> None:
     report.upload_bytes_per_s = 10**12
     parsed = parse_report(report)
     assert parsed.shards[0][0].codecs == {Codec.BF16, Codec.Q8_0}
-    assert parsed.upload_bytes_per_s == 10**12
+    assert parsed.reach.upload_bytes_per_s == 10**12
     silent = parse_report(wire.report(wire.shard()))
     assert silent.shards[0][0].codecs == frozenset()
 
@@ -110,7 +110,7 @@ LINK_ADDRESSES = (
 def test_an_address_of_one_machine_may_be_dialled(address: str) -> None:
     report = wire.report(wire.shard())
     report.link_address = address
-    assert parse_report(report).link_address == address
+    assert parse_report(report).reach.link_address == address
 
 
 CHANGES = [

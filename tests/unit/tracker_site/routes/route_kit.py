@@ -8,9 +8,11 @@ from meshnet.constants import GATEWAY_STAGE
 from meshnet.frame import Ack, EdgeBody, EdgeMessage, FinishReason, PrefillProgress, StageFailure, TokenEvent
 from meshnet.ids import Address, Edge, SessionKey
 from meshnet.openai.specification import SamplingSpec
+from meshnet.shard_facts import Carrier
 from meshnet.v1 import frame_pb2, session_pb2
+from tests.simulators.offers import make_offer
 from tracker_site.routes.planning.no_route import NoRouteError, NoRouteReason
-from tracker_site.routes.planning.offers import CarrierPolicy, Offer
+from tracker_site.routes.planning.offers import Offer
 from tracker_site.routes.planning.planner import RoutePlan
 from tracker_site.routes.planning.request import RouteFailedError, RouteRequest
 from tracker_site.routes.session import machine_io as io
@@ -45,7 +47,7 @@ def a_request(prompt_tokens: int = 300, max_tokens: int = 40, *, is_exact: bool 
 
 def an_offer(stage: int, n_stages: int, *, carrier: str = "relay", link_address: str = "", node: str = "") -> Offer:
     is_tail = stage == n_stages - 1
-    return Offer(
+    return make_offer(
         node_id=node or f"node{stage}",
         layer_begin=stage * LAYERS_PER_STAGE,
         layer_end=(stage + 1) * LAYERS_PER_STAGE,
@@ -57,9 +59,9 @@ def an_offer(stage: int, n_stages: int, *, carrier: str = "relay", link_address:
         tail_ms=1.0,
         kv_cells_free=4096,
         sessions_free=4,
-        carrier=CarrierPolicy(carrier),
+        carrier=Carrier(carrier),
         link_address=link_address,
-        link_fingerprint=bytes([stage]) * 32 if link_address else b"",
+        link_fingerprint=bytes([stage + 1]) * 32,
         seam_bytes_per_row=0 if is_tail else WIDTH * 4,
         public_key=bytes([stage + 1]) * 32,
         node_name=f"name{stage}",

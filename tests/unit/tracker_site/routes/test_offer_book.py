@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from meshnet.shard_facts import Carrier
+from tests.simulators.offers import make_offer
 from tests.unit.tracker_site.routes.route_kit import an_offer
 from tracker_site.routes.offer_book import CHEAP_S, FRESH_MAX_S, INLINE_OFFERS_MAX, OfferBook
 from tracker_site.routes.planning.need import RouteNeed
 from tracker_site.routes.planning.no_route import NoRouteError
-from tracker_site.routes.planning.offers import CarrierPolicy, Offer
+from tracker_site.routes.planning.offers import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -196,11 +198,11 @@ def many_offers(count: int) -> list[Offer]:
             "n_layers": 32,
             "decode_ms_per_layer": draw.uniform(0.5, 5.0),
             "sessions_free": draw.choice([0, 4]),
-            "carrier": draw.choice(list(CarrierPolicy)),
+            "carrier": draw.choice(list(Carrier)),
             "link_address": draw.choice(["", "host:1"]),
         }
         fixed = {"contract_digest": b"c" * 32, "exact_class": b"x", "prefill_ms_per_layer": 0.1, "tail_ms": 2.0}
-        offers.append(Offer(**values, **fixed, kv_cells_free=4096))  # type: ignore[arg-type]  # a test's builder
+        offers.append(make_offer(**values, **fixed, kv_cells_free=4096))
     return offers
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from meshnet.openai.specification import SamplingSpec
+from tests.simulators.offers import change_offer
 from tests.unit.node_app.sessions.local.local_kit import KEY, SHARD, a_request, terms_of
 from tests.unit.tracker_site.routes import route_kit
 from tracker_site.routes.planning.planner import RoutePlan
@@ -15,7 +16,7 @@ from tracker_site.routes.session.terms import open_stage, route_terms
 
 @pytest.mark.parametrize("prompt_tokens", [1, 128, 300])
 def test_the_terms_are_those_that_a_site_gives_the_only_stage(prompt_tokens: int) -> None:
-    offer = replace(
+    offer = change_offer(
         route_kit.an_offer(0, 1),
         layer_end=2,
         exact_class=SHARD.contract.exact_class.SerializeToString(),

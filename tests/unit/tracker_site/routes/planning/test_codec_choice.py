@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meshnet.frame import Codec
+from tests.simulators.offers import change_offer
 from tests.unit.tracker_site.routes.route_kit import a_request, an_offer
 from tracker_site.routes.planning.codec_choice import (
     BY_FAITHFULNESS,
@@ -80,10 +81,7 @@ def stages(*changes: dict[str, object], **common: object) -> tuple[Offer, ...]:
     """Stages behind slow lines that speak everything, each changed."""
     slow: dict[str, object] = {"codecs": ALL - {Codec.RAW}, "upload_bytes_per_s": 1_000} | common
     offers = (an_offer(number, len(changes)) for number in range(len(changes)))
-    return tuple(
-        replace(offer, **(slow | change))  # type: ignore[arg-type]  # a test's builder
-        for offer, change in zip(offers, changes, strict=True)
-    )
+    return tuple(change_offer(offer, **(slow | change)) for offer, change in zip(offers, changes, strict=True))
 
 
 REQUEST = replace(a_request(), coarsest_codec=Codec.BF16)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from meshnet.constants import GATEWAY_STAGE
@@ -11,6 +9,7 @@ from meshnet.frame import Codec, DType, Frame, Phase, StageResidence, Tensor, fr
 from meshnet.generation.chunking import CHUNK_ROWS, PREFILL_WINDOW_BYTES, WINDOW_FRAMES_MIN
 from meshnet.ids import Edge, SessionKey
 from meshnet.packets import Packet, PacketKind
+from tests.simulators.offers import change_offer
 from tests.unit.tracker_site.routes.route_kit import ONE, RELAYED, SESSION, WIDTH, an_offer, offers
 from tracker_site.routes.planning.edges import RouteEdge, carrier_name, plan_edges
 from tracker_site.routes.planning.offers import Hop, Offer
@@ -69,7 +68,7 @@ def test_windows_follow_the_seam() -> None:
     assert forward.frames >= WINDOW_FRAMES_MIN
     assert forward.tensor_bytes == forward.frames * CHUNK_ROWS * WIDTH * 4
     assert (ring.frames, ring.tensor_bytes) == (1, 0)
-    unknown = replace(an_offer(0, 2), seam_bytes_per_row=0)
+    unknown = change_offer(an_offer(0, 2), seam_bytes_per_row=0)
     wide = {one.edge: one for one in edges_of((unknown, an_offer(1, 2)), is_exact=True)}[Edge(0, 1)].window
     assert wide.frames == PREFILL_WINDOW_BYTES // (CHUNK_ROWS * UNKNOWN_SEAM_BYTES_PER_ROW)
     assert wide.tensor_bytes == wide.frames * CHUNK_ROWS * UNKNOWN_SEAM_BYTES_PER_ROW
@@ -92,7 +91,7 @@ def test_carriers_have_names_for_people() -> None:
 @pytest.mark.parametrize("elements", [16, 1000, 4 * 7168])
 def test_relay_windows_hold_all_that_credits_allow(elements: int) -> None:
     """The widest frames, in parts, with the longest headers: what the relay counts stays within what it grants."""
-    stages = (replace(an_offer(0, 2), seam_bytes_per_row=elements * 4), an_offer(1, 2))
+    stages = (change_offer(an_offer(0, 2), seam_bytes_per_row=elements * 4), an_offer(1, 2))
     seam = {one.edge: one for one in edges_of(stages, is_exact=True)}[Edge(0, 1)]
     frame = Frame(
         session=SESSION,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from meshnet.frame import Codec
 from meshnet.generation.chunking import CHUNK_ROWS, WINDOW_FRAMES_MIN, Chunking
 from meshnet.v1 import session_pb2
+from tests.simulators.offers import change_offer
 from tests.unit.tracker_site.routes.route_kit import an_offer
 from tracker_site.routes.planning.offers import Offer
 from tracker_site.routes.planning.pipeline import plan_chunking
@@ -25,7 +24,7 @@ def offers(n_stages: int, **changes: object) -> tuple[Offer, ...]:
         "exact_class": UBATCH,
         "seam_bytes_per_row": 2048,
     }
-    return tuple(replace(an_offer(stage, n_stages), **(figures | changes)) for stage in range(n_stages))  # type: ignore[arg-type]
+    return tuple(change_offer(an_offer(stage, n_stages), **(figures | changes)) for stage in range(n_stages))
 
 
 def planned(stages: tuple[Offer, ...], prompt_tokens: int, *, is_exact: bool, codec: Codec = Codec.RAW) -> Chunking:
@@ -54,7 +53,7 @@ def test_ways_are_counted_over_both_ends() -> None:
 
 def test_two_shards_of_one_node_have_no_way_between_them() -> None:
     first, second, third = offers(3, latency_ms=50.0)
-    chunking = planned((first, replace(second, node_id=first.node_id), third), 1024, is_exact=False)
+    chunking = planned((first, change_offer(second, node_id=first.node_id), third), 1024, is_exact=False)
     assert chunking.windows[1].frames == WINDOW_FRAMES_MIN < chunking.windows[2].frames
 
 

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meshnet.shard_facts import Carrier
+from tests.simulators.offers import change_offer, make_offer
 from tracker_site.routes.planning.cost import route_ms
 from tracker_site.routes.planning.need import EXPECTED_TOKENS_MAX, RouteNeed
 from tracker_site.routes.planning.no_route import NoRouteError, NoRouteReason, missing_ranges
 from tracker_site.routes.planning.offer_index import OfferIndex
-from tracker_site.routes.planning.offers import CarrierPolicy, Hop, Offer, hop_between
+from tracker_site.routes.planning.offers import Hop, Offer, hop_between
 from tracker_site.routes.planning.planner import RoutePlan, plan_indexed
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def an_offer(node_id: str, layer_begin: int, layer_end: int, **changes: object) 
         "link_address": "127.0.0.1:1",
         "latency_ms": 1.0,
     }
-    return Offer(**{**values, **changes})  # type: ignore[arg-type]  # a test's builder
+    return make_offer(**(values | changes))
 
 
 NEED = RouteNeed(n_layers=N_LAYERS, prompt_tokens=100, max_tokens=50)
@@ -51,7 +53,7 @@ def plan_route(offers: Iterable[Offer], need: RouteNeed) -> RoutePlan:
 
 
 def ranges(plan: RoutePlan) -> list[tuple[str, int, int]]:
-    return [(offer.node_id, offer.layer_begin, offer.layer_end) for offer in plan.stages]
+    return [(offer.node_id, offer.shard.layer_begin, offer.shard.layer_end) for offer in plan.stages]
 
 
 # --- choices a reader can check by hand ---
@@ -150,7 +152,7 @@ def test_the_estimate_looks_at_a_bounded_number_of_tokens() -> None:
 )
 def test_the_carrier_follows_both_ends(sender: tuple[str, bool], receiver: tuple[str, bool], hop: Hop | None) -> None:
     ends = [
-        an_offer(name, 0, 2, carrier=CarrierPolicy(policy), link_address="h:1" if listens else "")
+        an_offer(name, 0, 2, carrier=Carrier(policy), link_address="h:1" if listens else "")
         for name, (policy, listens) in (("a", sender), ("b", receiver))
     ]
     assert hop_between(*ends) is hop
@@ -159,9 +161,9 @@ def test_the_carrier_follows_both_ends(sender: tuple[str, bool], receiver: tuple
 
 @pytest.mark.parametrize(("policy", "hop"), [("auto", Hop.RELAY), ("direct", None)])
 def test_a_worker_without_links_is_never_dialled_and_never_dials(policy: str, hop: Hop | None) -> None:
-    without = an_offer("a", 0, 2, carrier=CarrierPolicy(policy), link_address="", has_link=False)
+    without = an_offer("a", 0, 2, carrier=Carrier(policy), link_address="", has_link=False)
     dialable = an_offer("b", 2, 4)
-    assert hop_between(replace(without, has_link=True), dialable) is Hop.DIRECT  # the control
+    assert hop_between(change_offer(without, has_link=True), dialable) is Hop.DIRECT  # the control
     assert hop_between(without, dialable) is hop_between(dialable, without) is hop
 
 
@@ -186,7 +188,7 @@ def test_no_node_at_all_misses_every_layer() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"sessions_free": 0}, {"kv_cells_free": NEED.kv_cells - 1}, {"has_data_link": False}]
+    "change", [{"sessions_free": 0}, {"kv_cells_free": NEED.kv_cells - 1}, {"data_connected": False}]
 )
 def test_full_or_unreachable_nodes_are_reported_as_such(change: dict[str, object]) -> None:
     error = refusal([an_offer("a", 0, 2, **change), an_offer("b", 2, 4)])
@@ -217,7 +219,7 @@ def test_differing_recipes_are_named_where_they_are_not_mixed() -> None:
         assert "different recipes (llama.cpp, torch f32)" in error.message
     assert plan_route(offers, mixing).stages
     # The control: where they may be mixed, contracts still may not differ.
-    other = [offers[0], replace(offers[1], contract_digest=b"other")]
+    other = [offers[0], change_offer(offers[1], contract_digest=b"other")]
     assert "recipes" not in refusal(other, mixing).message
 
 
@@ -227,7 +229,7 @@ def test_ranges_that_overlap_without_meeting_are_reported_as_such() -> None:
 
 
 def test_direct_only_nodes_that_nobody_can_dial_are_reported_as_such() -> None:
-    ends = {"carrier": CarrierPolicy.DIRECT, "link_address": ""}
+    ends = {"carrier": Carrier.DIRECT, "link_address": ""}
     error = refusal([an_offer("a", 0, 2, **ends), an_offer("b", 2, 4, **ends)])
     assert (error.code, error.reason) == ("no_route", NoRouteReason.NO_CARRIER)
 
@@ -275,30 +277,33 @@ def every_chain(offers: Sequence[Offer], need: RouteNeed) -> Iterator[tuple[Offe
     """All chains over adjacent, admissible shards that agree; written to be obvious, not fast."""
 
     def extend(chain: tuple[Offer, ...]) -> Iterator[tuple[Offer, ...]]:
-        reached = chain[-1].layer_end if chain else 0
+        reached = chain[-1].shard.layer_end if chain else 0
         if reached == need.n_layers:
             yield chain
         for offer in offers:
-            if offer.layer_begin == reached:
+            if offer.shard.layer_begin == reached:
                 yield from extend((*chain, offer))
 
     for chain in extend(()):
+        shards = [one.shard for one in chain]
         fits = all(
-            one.sessions_free > 0 and one.kv_cells_free >= need.kv_cells and one.node_id not in need.excluded_node_ids
+            one.figures.sessions_free > 0
+            and one.figures.kv_cells_free >= need.kv_cells
+            and one.node_id not in need.excluded_node_ids
             for one in chain
         )
-        agree = all(left.contract_digest == right.contract_digest for left, right in pairwise(chain))
-        exact = all(left.exact_class == right.exact_class for left, right in pairwise(chain))
-        is_mixed = any(left.recipe != right.recipe for left, right in pairwise(chain))
+        agree = all(left.contract_digest == right.contract_digest for left, right in pairwise(shards))
+        exact = all(left.exact_class == right.exact_class for left, right in pairwise(shards))
+        is_mixed = any(left.recipe != right.recipe for left, right in pairwise(shards))
         may_mix = need.mixes_recipes and not need.is_exact
-        legal = need.legal_cuts is None or all(right.layer_begin in need.legal_cuts for right in chain[1:])
+        legal = need.legal_cuts is None or all(right.layer_begin in need.legal_cuts for right in shards[1:])
         if fits and agree and legal and (exact or not need.is_exact) and (may_mix or not is_mixed):
             yield chain
 
 
 NODES = st.fixed_dictionaries(
     {
-        "carrier": st.sampled_from(list(CarrierPolicy)),
+        "carrier": st.sampled_from(list(Carrier)),
         "link_address": st.sampled_from(["", "h:1"]),
         "has_link": st.sampled_from([True, True, False]),
         "latency_ms": st.integers(0, 20).map(float),
@@ -385,7 +390,7 @@ def outcome(offers: list[Offer], need: RouteNeed) -> RoutePlan | tuple[NoRouteRe
 
 @given(offers=swarms())
 def test_a_refusal_always_says_why(offers: list[Offer]) -> None:
-    unreachable = [replace(offer, has_data_link=False) for offer in offers]
+    unreachable = [change_offer(offer, data_connected=False) for offer in offers]
     error = refusal(unreachable)
     covered = not missing_ranges(offers, N_LAYERS)
     assert error.reason is (NoRouteReason.BUSY_LAYERS if covered else NoRouteReason.MISSING_LAYERS)

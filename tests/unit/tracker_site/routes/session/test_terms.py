@@ -13,6 +13,7 @@ from meshnet.ids import Edge, SessionKey
 from meshnet.keys import SigningKey
 from meshnet.tickets import sign_ticket, verify_ticket
 from meshnet.v1 import frame_pb2, session_pb2
+from tests.simulators.offers import change_offer
 from tests.unit.tracker_site.routes.route_kit import (
     DEADLINES,
     END_TOKEN,
@@ -51,7 +52,7 @@ def issue(stage: int, member_key: bytes = b"m" * 32) -> TicketIssue:
 
 def test_a_slow_seam_is_packed_at_both_ends_and_nothing_else_is() -> None:
     spoken = frozenset({Codec.BF16})
-    stages = tuple(replace(one, codecs=spoken, upload_bytes_per_s=100) for one in RELAYED)
+    stages = tuple(change_offer(one, codecs=spoken, upload_bytes_per_s=100) for one in RELAYED)
     request = replace(a_request(), coarsest_codec=Codec.Q8_0)
     terms = route_terms(KEY, request, RoutePlan(stages, 1.0), DEADLINES)
     for stage in range(3):
@@ -62,7 +63,7 @@ def test_a_slow_seam_is_packed_at_both_ends_and_nothing_else_is() -> None:
 
 
 def test_an_exact_route_is_never_packed() -> None:
-    stages = tuple(replace(one, codecs=frozenset(Codec), upload_bytes_per_s=100) for one in RELAYED)
+    stages = tuple(change_offer(one, codecs=frozenset(Codec), upload_bytes_per_s=100) for one in RELAYED)
     request = replace(a_request(is_exact=True), coarsest_codec=Codec.Q8_0)
     terms = route_terms(KEY, request, RoutePlan(stages, 1.0), DEADLINES)
     assert {one.codec for one in terms.edges} == {Codec.RAW}
@@ -78,7 +79,7 @@ def test_an_exact_route_is_never_packed() -> None:
     ],
 )
 def test_stages_are_held_to_the_routes_recipe_where_it_has_one(recipes: tuple[str, ...], named: str) -> None:
-    stages = tuple(replace(one, recipe=recipe) for one, recipe in zip(RELAYED, recipes, strict=True))
+    stages = tuple(change_offer(one, recipe=recipe) for one, recipe in zip(RELAYED, recipes, strict=True))
     terms = route_terms(KEY, replace(a_request(), allows_mixed_recipes=True), RoutePlan(stages, 1.0), DEADLINES)
     assert {open_stage(terms, stage, b"").spec.recipe for stage in range(3)} == {named}
 
@@ -126,8 +127,8 @@ def test_a_spec_says_what_was_planned() -> None:
 
 
 def test_a_slow_stage_gets_the_time_it_needs_within_bounds() -> None:
-    slow = replace(an_offer(0, 1), prefill_ms_per_layer=10.0)
-    hopeless = replace(slow, prefill_ms_per_layer=1e6)
+    slow = change_offer(an_offer(0, 1), prefill_ms_per_layer=10.0)
+    hopeless = change_offer(slow, prefill_ms_per_layer=1e6)
     exact = terms_of((slow,), is_exact=True)
     assert exact.step_s == pytest.approx(10 * 128 * 2 * 10.0 / 1000, rel=0.001)
     assert terms_of((hopeless,)).step_s == DEADLINES.step_max_s
@@ -135,8 +136,8 @@ def test_a_slow_stage_gets_the_time_it_needs_within_bounds() -> None:
 
 def test_a_narrow_line_gets_the_time_it_needs() -> None:
     """A chunk of the widest seam over 1 Mbit/s: by the steps' times alone it would be given up."""
-    stages = tuple(replace(offer, upload_bytes_per_s=125_000) for offer in offers(("auto", True), ("auto", True)))
-    wide = (replace(stages[0], seam_bytes_per_row=UNKNOWN_SEAM_BYTES_PER_ROW), stages[1])
+    stages = tuple(change_offer(offer, upload_bytes_per_s=125_000) for offer in offers(("auto", True), ("auto", True)))
+    wide = (change_offer(stages[0], seam_bytes_per_row=UNKNOWN_SEAM_BYTES_PER_ROW), stages[1])
     narrow = terms_of(wide, is_exact=True)
     assert narrow.chunking.interval_ms == pytest.approx(1000 * (128 * UNKNOWN_SEAM_BYTES_PER_ROW + 512) / 125_000)
     assert terms_of(stages).step_s == DEADLINES.step_min_s
