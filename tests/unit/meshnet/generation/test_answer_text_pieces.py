@@ -7,9 +7,11 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meshnet.openai.completion_text import CompletionText
-from meshnet.openai.events import GeneratedToken, PlacedToken
+from meshnet.generation.answer_text import AnswerText
+from meshnet.generation.progress import TokenReceived
+from meshnet.openai.events import PlacedToken
 from meshnet.openai.utf8 import Utf8Decoder
+from meshnet.vocab import ByteVocabulary
 
 TEXTS = st.text(alphabet="ab é漢🙂\n", max_size=20)
 STOPS = st.lists(st.text(alphabet="ab é漢🙂", min_size=1, max_size=3), max_size=3).map(tuple)
@@ -20,10 +22,25 @@ def split(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[begin:end] for begin, end in itertools.pairwise(edges)]
 
 
-def run(pieces: list[bytes], stops: tuple[str, ...]) -> tuple[str, list[PlacedToken], CompletionText]:
-    text = CompletionText(stops, with_tokens=True)
-    deltas = [text.push(GeneratedToken(index, piece, -1.0)) for index, piece in enumerate(pieces)]
-    deltas.append(text.finish())
+class Pieces(ByteVocabulary):
+    """A vocabulary whose token `i` has the bytes of the i-th piece."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        super().__init__(512)
+        self._pieces = pieces
+
+    def piece(self, token_id: int) -> bytes:
+        return self._pieces[token_id]
+
+
+def an_answer(pieces: list[bytes], *stops: str, with_tokens: bool = False) -> AnswerText:
+    return AnswerText(Pieces(pieces), stops, with_tokens=with_tokens)
+
+
+def run(pieces: list[bytes], stops: tuple[str, ...]) -> tuple[str, list[PlacedToken], AnswerText]:
+    text = an_answer(pieces, *stops, with_tokens=True)
+    deltas = [text.take(TokenReceived(index, index, logprob=-1.0))[0] for index in range(len(pieces))]
+    deltas.append(text.rest())
     return "".join(delta.text for delta in deltas), [token for delta in deltas for token in delta.tokens], text
 
 
@@ -57,21 +74,22 @@ def test_no_token_behind_a_stop_is_released(text: str, stops: tuple[str, ...], c
 
 
 def test_a_token_held_for_a_stop_string_comes_with_its_text() -> None:
-    text = CompletionText(("stop!",), with_tokens=True)
-    first = text.push(GeneratedToken(1, b"go st", -0.5))
+    text = an_answer([b"go st", b"reet"], "stop!", with_tokens=True)
+    first, _ = text.take(TokenReceived(0, 0, logprob=-0.5))
     assert (first.text, first.tokens) == ("go ", ())
-    second = text.push(GeneratedToken(2, b"reet", -0.5))
+    second, _ = text.take(TokenReceived(1, 1, logprob=-0.5))
     assert second.text == "street"
-    assert [(placed.token.token_id, placed.text_offset) for placed in second.tokens] == [(1, 0), (2, 5)]
+    assert [(placed.token.token_id, placed.text_offset) for placed in second.tokens] == [(0, 0), (1, 5)]
 
 
 def test_an_emoji_over_four_tokens_appears_whole() -> None:
-    text = CompletionText((), with_tokens=False)
-    deltas = [text.push(GeneratedToken(index, bytes([byte]))) for index, byte in enumerate("🙂".encode())]
+    pieces = [bytes([byte]) for byte in "🙂".encode()]
+    text = an_answer(pieces)
+    deltas = [text.take(TokenReceived(index, index))[0] for index in range(len(pieces))]
     assert [delta.text for delta in deltas] == ["", "", "", "🙂"]
 
 
 def test_half_a_character_at_the_end_is_replaced() -> None:
-    text = CompletionText((), with_tokens=False)
-    assert text.push(GeneratedToken(0, b"a\xe6")).text == "a"
-    assert text.finish().text == "\ufffd"
+    text = an_answer([b"a\xe6"])
+    assert text.take(TokenReceived(0, 0))[0].text == "a"
+    assert text.rest().text == "\ufffd"
