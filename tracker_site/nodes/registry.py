@@ -23,7 +23,7 @@ class ShardOffer:
     """One loaded shard that may become a stage.
 
     Attributes:
-        node_id: the UUID as text, as `control.open_stage` takes it.
+        node_id: the UUID as text, as `control_plane.control.open_stage` takes it.
         owner_id: primary key of the user who earns.
         node_public_key: Ed25519, 32 bytes; tickets name it.
         exact_class: serialised `ExactClass`; equal bytes mean equal classes. Empty where the node gave none.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
-SHARD_COLUMNS = ("served_model", "layers", "trouble", "context_length", "step_ms", "kv_cells", "session_count")
+SHARD_COLUMNS = ("served_model", "layers", "short_problem", "context_length", "step_ms", "kv_cells", "session_count")
 SHARD_FIELDS = (
     "problem", "served_model", "layers", "architecture", "context_length", "step_ms", "prefill_ms", "kv_cells",
     "session_count", "codecs", "recipe", "artifact_digest", "contract_digest", "first_seen_at",
@@ -65,7 +65,7 @@ class ShardFigures(admin.options.BaseModelAdmin):
         return f"{shard.prefill_ms_per_layer * (shard.layer_end - shard.layer_begin):.3f}"
 
     @admin.display(description="problem", ordering="problem_code")
-    def trouble(self, shard: LoadedShard) -> str:
+    def short_problem(self, shard: LoadedShard) -> str:
         """What is wrong, in a word or two."""
         return problem_label(shard)
 
