@@ -99,7 +99,7 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
 
 
 def _is_dialable(address: str) -> bool:
-    """Whether strangers' workers may be told to dial it: host:port of one machine.
+    """Whether other volunteers' workers may be told to dial it: host:port of one machine.
 
     An address of the link alone would name another thing at each of them, such as a cloud's own service.
     """
