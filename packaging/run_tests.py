@@ -106,7 +106,7 @@ def run_everything() -> Counts:
     counts = Counts()
     for command in PREPARATIONS:
         counts.failed += 1 if _run([sys.executable, *command]) else 0
-    python = _part(_pytest("not e2e", REPORTS / "python.xml"), REPORTS / "python.xml")
+    python = _part(_pytest("not e2e and not cluster", REPORTS / "python.xml"), REPORTS / "python.xml")
     native = _part(_ctest(REPORTS / "native.xml"), REPORTS / "native.xml")
     e2e = _part(_pytest("e2e", REPORTS / "e2e.xml"), REPORTS / "e2e.xml", may_be_empty=True)
     counts.python, counts.native, counts.e2e = python.ran, native.ran, e2e.ran
