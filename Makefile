@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser torch native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs bench-baseline tiny-models asan fuzz proto proto-check lint format test cluster patches-verify clean
+.PHONY: help bootstrap browser torch native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs bench-baseline tiny-models asan fuzz proto proto-check lint format test test-fast cluster patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -83,6 +83,9 @@ format: bootstrap ## format Python and C++
 
 test: bootstrap ## build what is missing and run everything; the last line is JSON
 	@$(VENV) packaging/run_tests.py
+
+test-fast: bootstrap ## run the tests that need no native build: three minutes, and it says what it leaves out; the last line is JSON
+	@$(VENV) packaging/fast_tests.py
 
 cluster: native ## run the tests of two site processes on PostgreSQL and Redis, which it installs or unpacks
 	@$(VENV) packaging/cluster_parts.py
