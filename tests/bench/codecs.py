@@ -30,10 +30,10 @@ from tests.bench.pairs import ROUNDS_MIN, Rounds, rounded, why_inconclusive
 from tests.bench.programs import in_own_thread, output_of, yield_to_what_is_measured
 from tests.bench.progress import BenchProgress, bench_progress
 from tests.integration.native.native_routes import WORKER
+from tests.parity.batch_shapes import CONTEXT_LENGTH
 from tests.parity.divergence import Divergence
 from tests.parity.forced_route import Meddler, Noise, forced_route, leave_alone, wrong_scales
 from tests.parity.prompts import PROMPTS
-from tests.parity.reference import CONTEXT_LENGTH
 from tests.parity.worker_routes import Shards
 from unsplit import prompt_tokens
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2, worker_pb2, worker_pb2_grpc
 from tests.integration.native.native_routes import NativeRoute
-from tests.parity.reference import CHUNK_ROWS, CONTEXT_LENGTH
+from tests.parity.batch_shapes import CHUNK_ROWS, CONTEXT_LENGTH
 from tests.simulators.bridged_route import BridgedRoute, BridgedWorker
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import RouteTerms

@@ -1,0 +1,43 @@
+"""The site's own tests of what it stores, with PostgreSQL in SQLite's place."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from run_tests import read_junit
+from tests.cluster.servers import RunningServers
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = (
+    "tests/unit/site_core",
+    "tests/unit/gateway/test_record_store.py",
+    "tests/integration/site_core/test_control_connection.py",
+    "tests/integration/site_core/test_ledger_concurrency.py",
+)
+DEADLINE_S = 540
+
+
+def test_what_the_site_stores_is_the_same_on_postgresql(servers: RunningServers, tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "--no-skips", "-p", "no:cacheprovider", f"--junitxml={report}"]
+    done = subprocess.run(
+        [*command, *TESTS],
+        cwd=ROOT,
+        env={**os.environ, "TEST_DATABASE_URL": servers.database_url},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    result = read_junit(report)
+    print(f"on PostgreSQL: {result}")
+    assert done.returncode == 0, done.stdout[-8000:]
+    assert result.ran > 0
