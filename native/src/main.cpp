@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "command_line.h"
-#include "fake_engine.h"
-#include "report.h"
-#include "serve.h"
+#include "engine/fake_engine.h"
+#include "process/command_line.h"
+#include "process/report.h"
+#include "process/serve.h"
 #if MESHNET_WITH_LLAMA
-#include "llama_devices.h"
-#include "llama_engine.h"
+#include "engine/llama_devices.h"
+#include "engine/llama_engine.h"
 #endif
 
 namespace {

@@ -1,6 +1,6 @@
 """The packings of hidden rows between two stages: raw f32, bf16 and q8_0, as bytes to bytes.
 
-Invariants: equal rows give equal bytes, those of the worker (`native/src/seam_codec.cpp`), which tests/vectors/
+Invariants: equal rows give equal bytes, those of the worker (`native/src/wire/seam_codec.cpp`), which tests/vectors/
 compares; what is packed is finite once unpacked, or refused. The torch engine's worker and simulated stages run it.
 Source: docs/wire.md, Codecs.
 """

@@ -27,7 +27,7 @@ _COMPUTE_BASE_BYTES: Final = 64 * 1024 * 1024
 _COMPUTE_WIDTHS: Final = 48
 _COMPUTE_BYTES_PER_ROW_AND_CELL: Final = 8
 _COMPUTE_BYTES_PER_CELL: Final = 1536
-# States that a worker keeps of each session, and of all together. Source: native/src/sequence_history.h,
+# States that a worker keeps of each session, and of all together. Source: native/src/engine/sequence_history.h,
 # rewinding_engine.h.
 KEPT_STATES: Final = 2
 KEPT_STATE_BYTES_MAX: Final = 1 << 30

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from meshnet.artifact.gguf import GgufHeader
     from meshnet.frame import Codec
 
-# Experts chosen by token id, or by whether there is one. Source: native/src/llama_artifact.cpp, TokenIdLayersEnd.
+# Experts chosen by token id, or by whether there is one.
+# Source: native/src/engine/llama_artifact.cpp, TokenIdLayersEnd.
 _BY_TOKEN_ID: Final = (".ffn_gate_tid2eid.weight", ".exp_probs_b_vl.bias")
 
 

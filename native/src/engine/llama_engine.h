@@ -1,0 +1,21 @@
+// The engine on llama.cpp. llama_*.cpp are the only files that include llama.h and ggml headers.
+//
+// llama.cpp aborts the process on a bad row count, sequence id or position: everything is checked before it is called.
+// KV cells are per sequence (not unified), so that one session's rows never reach another's attention.
+#ifndef MESHNET_ENGINE_LLAMA_ENGINE_H_
+#define MESHNET_ENGINE_LLAMA_ENGINE_H_
+
+#include <memory>
+
+#include "engine/shard_engine.h"
+
+namespace meshnet {
+
+// Loads the plan's layers of a GGUF file. kFileMissing, kNotGguf, kTruncated, kUnsupportedArchitecture,
+// kLayersOutOfRange, kInvalidArgument, kCancelled (by the observer), kLoadFailed. Any thread; blocks for the load.
+// Where the memory cannot be cut off anywhere, states are kept to go back to: rewinding_engine.h.
+Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer);
+
+}  // namespace meshnet
+
+#endif  // MESHNET_ENGINE_LLAMA_ENGINE_H_
