@@ -109,5 +109,11 @@ def worker_program() -> Path:
 
 
 @pytest.fixture
+def measure_program(worker_program: Path) -> Path:
+    """The built worker with captures and profiles, which is not shipped."""
+    return worker_program.with_name("meshnet-worker-measure")
+
+
+@pytest.fixture
 def python_program() -> str:
     return sys.executable

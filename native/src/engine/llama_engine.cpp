@@ -14,7 +14,6 @@
 #include "engine/llama_artifact.h"
 #include "engine/llama_batch_rows.h"
 #include "engine/llama_facts.h"
-#include "engine/llama_profile.h"
 #include "engine/llama_slots.h"
 #include "engine/llama_state.h"
 #include "engine/rewinding_engine.h"
@@ -108,7 +107,7 @@ llama_context_params ContextParams(const LoadPlan& plan) {
 class LlamaEngine : public ShardEngine {
  public:
   // `profile`: attached to the context, or null.
-  LlamaEngine(std::unique_ptr<LlamaProfile> profile, Owned<llama_model> model, Owned<llama_context> context,
+  LlamaEngine(std::unique_ptr<StepProfile> profile, Owned<llama_model> model, Owned<llama_context> context,
               EngineThreads threads, ShardFacts facts, std::uint32_t max_output_rows)
       : facts_(std::move(facts)),
         max_output_rows_(max_output_rows),
@@ -172,7 +171,7 @@ class LlamaEngine : public ShardEngine {
 
   const ShardFacts facts_;
   const std::uint32_t max_output_rows_;
-  const std::unique_ptr<LlamaProfile> profile_;
+  const std::unique_ptr<StepProfile> profile_;
   const Owned<llama_model> model_;  // outlives the context, as do the pool and the profile
   const Owned<ggml_threadpool> pool_;
   std::optional<int> own_core_;  // until the thread that computes is bound to it
@@ -419,7 +418,11 @@ EngineThreads StartThreads(std::uint32_t threads) {
 
 }  // namespace
 
-Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer) {
+Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer,
+                                                     std::unique_ptr<StepProfile> profile) {
+  if (plan.profile && profile == nullptr) {
+    return Status(Code::kInvalidArgument, "this program does not mark the parts of steps");
+  }
   StartBackend();
   const Result<LlamaArtifact> artifact = InspectArtifact(plan.gguf_path);
   if (!artifact.ok()) return artifact.status();
@@ -431,8 +434,11 @@ Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const
   if (gave_up) return Status(Code::kCancelled, "loading was given up");
   if (model == nullptr) return Status(Code::kLoadFailed, "llama.cpp could not load the file");
   llama_context_params params = ContextParams(complete.value());
-  auto profile = plan.profile ? std::make_unique<LlamaProfile>() : nullptr;
-  if (profile != nullptr) profile->Attach(&params);
+  if (plan.profile) {
+    profile->Attach(&params);
+  } else {
+    profile = nullptr;
+  }
   Owned<llama_context> context(llama_init_from_model(model.get(), params));
   if (context == nullptr) return Status(Code::kLoadFailed, "no memory for the context");
   EngineThreads engine_threads = StartThreads(complete.value().threads);

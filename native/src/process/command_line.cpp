@@ -20,10 +20,6 @@ CommandLine ParseServe(const std::vector<std::string>& arguments) {
   line.command = Command::kServe;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
-    if (argument == "--allow-capture") {
-      line.serve.allow_capture = true;
-      continue;
-    }
     const bool takes_value = argument == "--socket" || argument == "--parent-pid" || argument == "--link-listen" ||
                              argument == "--local-links";
     if (!takes_value) return Invalid("unknown argument " + argument);

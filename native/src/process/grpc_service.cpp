@@ -16,8 +16,37 @@ constexpr std::chrono::milliseconds kProbeDeadline{30'000};
 // A self test computes its rows at once and one by one.
 constexpr std::chrono::milliseconds kSelfTestDeadline{120'000};
 
-// The one translation of our codes into gRPC's; the message begins with the stable code.
-grpc::Status ToGrpc(const meshnet::Status& status) {
+LoadPlan ToPlan(const v1::LoadRequest& request) {
+  LoadPlan plan;
+  plan.layers = {request.layers().layer_begin(), request.layers().layer_end()};
+  plan.context_length = request.context_length();
+  plan.kv_cells = request.kv_cells();
+  plan.max_sessions = request.max_sessions();
+  plan.threads = request.threads();
+  plan.ubatch_rows = request.ubatch();
+  plan.flash_attention = request.flash_attention();
+  plan.artifact_digest = request.artifact_digest();
+  plan.gguf_path = request.gguf_path();
+  plan.fake_layers = request.fake().n_layers();
+  plan.fake_width = request.fake().width();
+  plan.fake_step_us = request.fake().step_us();
+  plan.fake_step_fixed_us = request.fake().step_fixed_us();
+  plan.profile = request.profile();
+  return plan;
+}
+
+// Resident memory of this process. Source: proc(5), statm's second field, in pages.
+std::uint64_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t total_pages = 0;
+  std::uint64_t resident_pages = 0;
+  if (!(statm >> total_pages >> resident_pages)) return 0;
+  return resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+grpc::Status ToGrpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
   grpc::StatusCode code = grpc::StatusCode::INVALID_ARGUMENT;
   switch (status.code()) {
@@ -52,36 +81,6 @@ grpc::Status ToGrpc(const meshnet::Status& status) {
   }
   return {code, std::string(CodeName(status.code())) + ": " + status.message()};
 }
-
-LoadPlan ToPlan(const v1::LoadRequest& request) {
-  LoadPlan plan;
-  plan.layers = {request.layers().layer_begin(), request.layers().layer_end()};
-  plan.context_length = request.context_length();
-  plan.kv_cells = request.kv_cells();
-  plan.max_sessions = request.max_sessions();
-  plan.threads = request.threads();
-  plan.ubatch_rows = request.ubatch();
-  plan.flash_attention = request.flash_attention();
-  plan.artifact_digest = request.artifact_digest();
-  plan.gguf_path = request.gguf_path();
-  plan.fake_layers = request.fake().n_layers();
-  plan.fake_width = request.fake().width();
-  plan.fake_step_us = request.fake().step_us();
-  plan.fake_step_fixed_us = request.fake().step_fixed_us();
-  plan.profile = request.profile();
-  return plan;
-}
-
-// Resident memory of this process. Source: proc(5), statm's second field, in pages.
-std::uint64_t ResidentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::uint64_t total_pages = 0;
-  std::uint64_t resident_pages = 0;
-  if (!(statm >> total_pages >> resident_pages)) return 0;
-  return resident_pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-}  // namespace
 
 WorkerService::WorkerService(WorkerHost* host, ServiceOptions options) : host_(host), options_(std::move(options)) {}
 
@@ -204,40 +203,6 @@ grpc::Status WorkerService::Probe(grpc::ServerContext* /*context*/, const v1::Pr
   if (!result.ok()) return ToGrpc(result.status());
   *reply = std::move(result.value());
   return grpc::Status::OK;
-}
-
-// Hands on what one of the loaded shard's captures gives until the caller has enough or falls behind.
-template <typename Item>
-grpc::Status WorkerService::Stream(Capture<Item> ShardCaptures::* member, grpc::ServerContext* context,
-                                   grpc::ServerWriter<Item>* writer) {
-  if (!options_.allow_capture)
-    return {grpc::StatusCode::PERMISSION_DENIED, "captures are given with --allow-capture only"};
-  std::shared_ptr<ShardCaptures> captures;
-  // The shard itself is not held: that would put off its unloading.
-  if (const std::shared_ptr<StageWorker> stage = host_->stage()) captures = stage->captures();
-  if (captures == nullptr) return ToGrpc({Code::kNotReady, "no shard is loaded"});
-  Capture<Item>& capture = (*captures).*member;
-  const meshnet::Status begun = capture.Begin();
-  if (!begun.ok()) return ToGrpc(begun);
-  writer->SendInitialMetadata();  // tells the client that the capture runs
-  meshnet::Status status;
-  while (status.ok() && !context->IsCancelled()) {
-    const Result<std::optional<Item>> item = capture.Take(std::chrono::steady_clock::now() + kWatchSlice);
-    status = item.status();
-    if (status.ok() && item.value().has_value() && !writer->Write(*item.value())) break;
-  }
-  capture.End();
-  return ToGrpc(status);
-}
-
-grpc::Status WorkerService::CaptureLogits(grpc::ServerContext* context, const v1::CaptureLogitsRequest* /*request*/,
-                                          grpc::ServerWriter<v1::CapturedLogits>* writer) {
-  return Stream(&ShardCaptures::logits, context, writer);
-}
-
-grpc::Status WorkerService::CaptureSteps(grpc::ServerContext* context, const v1::CaptureStepsRequest* /*request*/,
-                                         grpc::ServerWriter<v1::CapturedStep>* writer) {
-  return Stream(&ShardCaptures::steps, context, writer);
 }
 
 grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeBatch>* WorkerService::Bridge(

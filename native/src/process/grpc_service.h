@@ -13,15 +13,16 @@
 namespace meshnet {
 
 struct ServiceOptions {
-  bool allow_capture = false;  // whether the captures give anything
-  std::string version_json;    // what --version prints
-  std::string devices_json;    // what --list-devices prints
+  std::string version_json;  // what --version prints
+  std::string devices_json;  // what --list-devices prints
   EngineLoader load_fake;
   EngineLoader load_llama;  // empty in a build without llama.cpp
 };
 
-// gRPC's threads call the methods, any number at once. Blocking calls: Load, WatchStatus and the captures
-// (streams), Unload, Probe.
+// The one translation of our codes into gRPC's; the message begins with the stable code.
+grpc::Status ToGrpc(const Status& status);
+
+// gRPC's threads call the methods, any number at once. Blocking calls: Load and WatchStatus (streams), Unload, Probe.
 class WorkerService : public v1::Worker::WithCallbackMethod_Bridge<v1::Worker::Service> {
  public:
   // `host` outlives the service.
@@ -43,17 +44,10 @@ class WorkerService : public v1::Worker::WithCallbackMethod_Bridge<v1::Worker::S
   grpc::Status WatchStatus(grpc::ServerContext* context, const v1::WatchStatusRequest* request,
                            grpc::ServerWriter<v1::StatusReply>* writer) override;
   grpc::Status Probe(grpc::ServerContext* context, const v1::ProbeRequest* request, v1::ProbeReply* reply) override;
-  grpc::Status CaptureLogits(grpc::ServerContext* context, const v1::CaptureLogitsRequest* request,
-                             grpc::ServerWriter<v1::CapturedLogits>* writer) override;
-  grpc::Status CaptureSteps(grpc::ServerContext* context, const v1::CaptureStepsRequest* request,
-                            grpc::ServerWriter<v1::CapturedStep>* writer) override;
   grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeBatch>* Bridge(grpc::CallbackServerContext* context) override;
 
  private:
   void FillStatus(v1::StatusReply* reply) const;
-  template <typename Item>
-  grpc::Status Stream(Capture<Item> ShardCaptures::* member, grpc::ServerContext* context,
-                      grpc::ServerWriter<Item>* writer);
 
   WorkerHost* const host_;
   const ServiceOptions options_;

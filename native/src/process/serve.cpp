@@ -58,7 +58,7 @@ void PrintReady(const ServeOptions& options, const WorkerHost& host) {
 
 }  // namespace
 
-int Serve(const ServeOptions& options, ServiceOptions service_options) {
+int Serve(const ServeOptions& options, ServiceOptions service_options, const Measurement& measurement) {
   const sigset_t signals = BlockSignals();
   umask(0077);
   // Undecodable bytes are answered, not logged: a peer could fill the disk with them.
@@ -68,16 +68,16 @@ int Serve(const ServeOptions& options, ServiceOptions service_options) {
   LinkOptions link_options;
   link_options.listen_address = options.link_listen;
   link_options.local_directory = options.local_links;
-  WorkerHost host(std::move(link_options), std::move(identity.value()));
+  WorkerHost host(std::move(link_options), std::move(identity.value()), measurement.make_observer);
   const Status listening = host.Start();
   if (!listening.ok()) return Fail(listening.message());
 
-  service_options.allow_capture = options.allow_capture;
   WorkerService service(&host, std::move(service_options));
   grpc::ServerBuilder builder;
   unlink(options.socket_path.c_str());  // left by a worker that was killed
   builder.AddListeningPort("unix:" + options.socket_path, grpc::InsecureServerCredentials());
   builder.RegisterService(&service);
+  if (measurement.service != nullptr) builder.RegisterService(measurement.service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) return Fail("cannot listen at " + options.socket_path);
   PrintReady(options, host);

@@ -9,9 +9,15 @@
 
 namespace meshnet {
 
+// What meshnet-worker-measure serves beside the Worker service; empty in the shipped worker.
+struct Measurement {
+  StepObserverFactory make_observer;
+  grpc::Service* service = nullptr;  // outlives Serve
+};
+
 // Serves until SIGTERM, SIGINT or the parent's end. Prints one line of JSON on stdout once both sockets listen.
 // Call from the main thread before any other thread exists. Returns the exit status: 0, or 1 with a line on stderr.
-int Serve(const ServeOptions& options, ServiceOptions service_options);
+int Serve(const ServeOptions& options, ServiceOptions service_options, const Measurement& measurement);
 
 }  // namespace meshnet
 

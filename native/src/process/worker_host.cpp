@@ -21,8 +21,8 @@ Result<std::unique_ptr<ComputeTurn>> OpenTurn(const std::string& turn_path) {
 
 }  // namespace
 
-WorkerHost::WorkerHost(LinkOptions link_options, PeerIdentity identity)
-    : links_(std::move(link_options), std::move(identity), this) {}
+WorkerHost::WorkerHost(LinkOptions link_options, PeerIdentity identity, StepObserverFactory make_observer)
+    : make_observer_(std::move(make_observer)), links_(std::move(link_options), std::move(identity), this) {}
 
 WorkerHost::~WorkerHost() { Unload(); }
 
@@ -38,7 +38,8 @@ Status WorkerHost::Load(const EngineLoader& loader, const LoadPlan& plan, const 
   Result<std::unique_ptr<ShardEngine>> engine = loader(plan, observer);
   std::shared_ptr<StageWorker> stage;
   if (engine.ok()) {
-    stage = std::make_shared<StageWorker>(std::move(engine.value()), std::move(turn.value()), this);
+    stage = std::make_shared<StageWorker>(std::move(engine.value()), std::move(turn.value()), this,
+                                          make_observer_ ? make_observer_() : nullptr);
   }
   const std::lock_guard lock(mutex_);
   is_loading_ = false;

@@ -20,7 +20,8 @@ using EngineLoader =
 
 class WorkerHost : public MessageSink, public BridgeStream::Receiver, public PeerLinks::Host {
  public:
-  WorkerHost(LinkOptions link_options, PeerIdentity identity);
+  // `make_observer` is asked for an observer of each shard that is loaded; empty: nobody observes.
+  WorkerHost(LinkOptions link_options, PeerIdentity identity, StepObserverFactory make_observer = {});
   ~WorkerHost() override;
 
   // Begins to listen for peers where the options say so.
@@ -54,6 +55,7 @@ class WorkerHost : public MessageSink, public BridgeStream::Receiver, public Pee
   void PeerLost(const std::string& fingerprint, const std::string& why) override;
   std::shared_ptr<BridgeStream> bridge() const;
 
+  const StepObserverFactory make_observer_;
   mutable std::mutex mutex_;
   std::shared_ptr<StageWorker> stage_;    // guarded by mutex_, as the next two
   std::shared_ptr<BridgeStream> bridge_;  // the newest

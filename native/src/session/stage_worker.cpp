@@ -3,7 +3,6 @@
 #include <future>
 
 #include "session/probe.h"
-#include "session/step_trace.h"
 #include "wire/digest.h"
 
 namespace meshnet {
@@ -17,20 +16,22 @@ std::uint64_t MillisecondsSince(TimePoint start) {
 
 }  // namespace
 
-StageWorker::StageWorker(std::unique_ptr<ShardEngine> engine, std::unique_ptr<ComputeTurn> turn, MessageSink* sink)
+StageWorker::StageWorker(std::unique_ptr<ShardEngine> engine, std::unique_ptr<ComputeTurn> turn, MessageSink* sink,
+                         std::shared_ptr<StepObserver> observer)
     : engine_(std::move(engine)),
       turn_(std::move(turn)),
       sink_(sink),
+      observer_(std::move(observer)),
       machine_(engine_->facts()),
       step_at_(Now()),
       watch_at_(Now()),
-      runner_(engine_.get(), captures_.get()) {
+      runner_(engine_.get(), observer_.get()) {
   compute_thread_ = std::thread([this] { ComputeLoop(); });
   watch_thread_ = std::thread([this] { WatchLoop(); });
 }
 
 StageWorker::~StageWorker() {
-  captures_->Close();
+  if (observer_ != nullptr) observer_->Close();
   {
     std::unique_lock lock(mutex_);
     machine_.FailAll({Code::kNotReady, "the shard is being unloaded"}, Now());
@@ -80,10 +81,9 @@ void StageWorker::ComputeLoop() {
     Dispatch(std::move(lock));
 
     RunOrders(&round);
-    std::vector<v1::CapturedStep> traced;
     if (!round.items.empty()) {
       runner_.Run(&round.items);
-      if (captures_->steps.is_running()) traced = TraceSteps(round.items, engine_->marks());
+      if (observer_ != nullptr) observer_->AddStep(round.items, engine_->marks());
     }
     for (Job& job : round.jobs) {
       job.run(has_turn ? Result<ShardEngine*>(engine_.get()) : Status(Code::kStepTimeout, "no compute turn in time"));
@@ -94,10 +94,10 @@ void StageWorker::ComputeLoop() {
     CommitRound(&round);
     const bool has_next = machine_.HasReady();
     Dispatch(std::move(lock), has_next);
-    for (v1::CapturedStep& step : traced) step.set_sent_us(MonotonicMicroseconds(Now()));
+    const TimePoint sent_at = Now();
     // Only now: sending beside somebody's step, which fills all cores, would take as long as that step.
     if (has_turn) turn_->End();
-    captures_->AddSteps(std::move(traced));
+    if (observer_ != nullptr) observer_->StepSent(sent_at);
     lock = std::unique_lock(mutex_);
   }
   turn_->End();

@@ -17,14 +17,16 @@
 #include "session/compute_turn.h"
 #include "session/message_sink.h"
 #include "session/stage_machine.h"
+#include "session/step_observer.h"
 #include "session/step_runner.h"
 
 namespace meshnet {
 
 class StageWorker {
  public:
-  // Starts both threads. `sink` outlives the worker.
-  StageWorker(std::unique_ptr<ShardEngine> engine, std::unique_ptr<ComputeTurn> turn, MessageSink* sink);
+  // Starts both threads. `sink` outlives the worker. `observer` sees every step and is closed in the end; may be null.
+  StageWorker(std::unique_ptr<ShardEngine> engine, std::unique_ptr<ComputeTurn> turn, MessageSink* sink,
+              std::shared_ptr<StepObserver> observer = nullptr);
 
   // Waits for the step that is running, or for the turn it waits for (kTurnWait at most), and ends both threads.
   // Sessions still open are told kNotReady first.
@@ -48,9 +50,6 @@ class StageWorker {
   // Runs rows through a private sequence and waits for them. kTooManySessions, kStepTimeout, and what Step refuses.
   // The reply holds outputs and their digest.
   Result<v1::ProbeReply> Probe(const v1::ProbeRequest& request, std::chrono::milliseconds deadline);
-
-  // What a debugging reader may see of this shard; may outlive the worker, which closes them.
-  std::shared_ptr<ShardCaptures> captures() const { return captures_; }
 
   static constexpr std::chrono::milliseconds kReleaseWait{1000};
   // After this long without the machine's turn it is asked for anew; sessions fail by their own step deadlines before.
@@ -93,7 +92,7 @@ class StageWorker {
   const std::unique_ptr<ShardEngine> engine_;
   const std::unique_ptr<ComputeTurn> turn_;
   MessageSink* const sink_;
-  const std::shared_ptr<ShardCaptures> captures_ = std::make_shared<ShardCaptures>();
+  const std::shared_ptr<StepObserver> observer_;  // or null
 
   mutable std::mutex mutex_;
   std::condition_variable work_;      // for the compute thread

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "session/step_observer.h"
 #include "wire/seam_codec.h"
 
 namespace meshnet {
@@ -92,7 +93,7 @@ void StepRunner::Deliver(const StepResult& result, StepItem* item) {
   }
   if (!result.logits.empty()) {
     const std::uint64_t position = frame.position() + frame.rows();
-    if (captures_ != nullptr) captures_->AddLogits(item->session->terms(), position, result.logits);
+    if (observer_ != nullptr) observer_->AddLogits(item->session->terms(), position, result.logits);
     item->token = item->session->sampler->Sample(result.logits, position);
   }
 }

@@ -9,9 +9,10 @@
 
 #include "engine/shard_engine.h"
 #include "session/session.h"
-#include "session/shard_captures.h"
 
 namespace meshnet {
+
+class StepObserver;
 
 // An engine call that opens or closes a sequence; run in order, before the step.
 struct EngineOrder {
@@ -40,8 +41,8 @@ struct StepItem {
 
 class StepRunner {
  public:
-  // `captures` are shown every step; null: nobody looks. Both outlive the runner.
-  explicit StepRunner(ShardEngine* engine, ShardCaptures* captures = nullptr) : engine_(engine), captures_(captures) {}
+  // `observer` sees the logits that tokens are drawn from; null: nobody does. Both outlive the runner.
+  explicit StepRunner(ShardEngine* engine, StepObserver* observer = nullptr) : engine_(engine), observer_(observer) {}
 
   // Runs all items as one step and fills in their outcomes.
   void Run(std::vector<StepItem>* items);
@@ -52,7 +53,7 @@ class StepRunner {
   void Deliver(const StepResult& result, StepItem* item);
 
   ShardEngine* const engine_;
-  ShardCaptures* const captures_;
+  StepObserver* const observer_;
   std::uint32_t rewind_us_ = 0;  // of this step: an engine may have to recompute rows
   std::vector<float> hidden_;
   std::vector<StepSlice> slices_;

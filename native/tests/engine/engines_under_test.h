@@ -42,7 +42,10 @@ inline std::vector<EngineUnderTest> EnginesUnderTest() {
   std::vector<EngineUnderTest> engines = {{"Fake", FakeEngine::Load, plan}};
 #if MESHNET_WITH_LLAMA
   plan.gguf_path = TestModelPath();
-  engines.push_back({"Llama", LoadLlamaEngine, plan});
+  const auto load = [](const LoadPlan& asked, const LoadObserver& observer) {
+    return LoadLlamaEngine(asked, observer);
+  };
+  engines.push_back({"Llama", load, plan});
 #endif
   return engines;
 }

@@ -1,4 +1,4 @@
-#include "engine/llama_profile.h"
+#include "measure/llama_profile.h"
 
 #include <ggml.h>
 #include <llama.h>

@@ -1,4 +1,4 @@
-#include "session/step_trace.h"
+#include "measure/step_trace.h"
 
 namespace meshnet {
 

@@ -2,33 +2,28 @@
 // done, the norm before the head done. A graph that is watched is computed piece by piece, which costs a few wake-ups
 // of the engine's threads; so it is for measuring, and off otherwise.
 // Compute thread only. Must outlive the context it is given to.
-#ifndef MESHNET_ENGINE_LLAMA_PROFILE_H_
-#define MESHNET_ENGINE_LLAMA_PROFILE_H_
+#ifndef MESHNET_MEASURE_LLAMA_PROFILE_H_
+#define MESHNET_MEASURE_LLAMA_PROFILE_H_
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include "engine/shard_engine.h"
+#include "engine/step_profile.h"
 
 struct ggml_tensor;
-struct llama_context_params;
 
 namespace meshnet {
 
-class LlamaProfile {
+class LlamaProfile : public StepProfile {
  public:
   // Layers that are marked as one.
   static constexpr int kGroupLayers = 5;
 
-  // Makes a context that is created with these parameters call this profile.
-  void Attach(llama_context_params* params);
-
-  // A step begins: forgets the last one's marks.
-  void Begin() { marks_.clear(); }
-  void Mark(std::string part) { marks_.push_back({std::move(part), std::chrono::steady_clock::now()}); }
-
-  std::span<const StepMark> marks() const { return marks_; }
+  void Attach(llama_context_params* params) override;
+  void Begin() override { marks_.clear(); }
+  void Mark(std::string part) override { marks_.push_back({std::move(part), std::chrono::steady_clock::now()}); }
+  std::span<const StepMark> marks() const override { return marks_; }
 
  private:
   // llama.cpp asks before each node (`ask`) whether it is wanted, and calls again once a wanted one is computed.
@@ -39,4 +34,4 @@ class LlamaProfile {
 
 }  // namespace meshnet
 
-#endif  // MESHNET_ENGINE_LLAMA_PROFILE_H_
+#endif  // MESHNET_MEASURE_LLAMA_PROFILE_H_

@@ -1,11 +1,12 @@
 // The debugging captures: bounded, in order, and gone with their shard.
-#include "session/shard_captures.h"
+#include "measure/shard_captures.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstring>
 
+#include "measure/step_trace.h"
 #include "session/machine_fixture.h"
 
 namespace meshnet {
@@ -80,14 +81,22 @@ TEST(ShardCaptures, EndsWithItsShard) {
 TEST(ShardCaptures, GivesStepsInOrder) {
   ShardCaptures captures;
   EXPECT_FALSE(captures.steps.is_running());
-  captures.AddSteps(std::vector<v1::CapturedStep>(1));  // nobody reads yet
+  captures.traced.resize(1);
+  captures.StepSent(Now());  // nobody reads yet
   ASSERT_TRUE(captures.steps.Begin().ok());
   EXPECT_TRUE(captures.steps.is_running());
-  std::vector<v1::CapturedStep> traced(2);
-  traced[0].set_position(16);
-  traced[1].set_position(17);
-  captures.AddSteps(std::move(traced));
-  for (const std::uint64_t position : {16u, 17u}) EXPECT_EQ(captures.steps.Take(Now()).value()->position(), position);
+  captures.traced.resize(2);
+  captures.traced[0].set_position(16);
+  captures.traced[1].set_position(17);
+  const TimePoint sent_at = Now();
+  captures.StepSent(sent_at);
+  for (const std::uint64_t position : {16u, 17u}) {
+    const auto step = captures.steps.Take(Now());
+    ASSERT_TRUE(step.ok() && step.value().has_value());
+    EXPECT_EQ(step.value()->position(), position);
+    EXPECT_EQ(step.value()->sent_us(), MonotonicMicroseconds(sent_at));
+  }
+  captures.StepSent(Now());  // of a round without a step
   EXPECT_FALSE(captures.steps.Take(Now()).value().has_value());
 }
 

@@ -1,12 +1,12 @@
 // What one step took, item by item, for whoever captures steps.
-#ifndef MESHNET_SESSION_STEP_TRACE_H_
-#define MESHNET_SESSION_STEP_TRACE_H_
+#ifndef MESHNET_MEASURE_STEP_TRACE_H_
+#define MESHNET_MEASURE_STEP_TRACE_H_
 
 #include <span>
 #include <vector>
 
 #include "engine/shard_engine.h"
-#include "meshnet/v1/worker.pb.h"
+#include "meshnet/v1/measure.pb.h"
 #include "session/step_runner.h"
 
 namespace meshnet {
@@ -19,4 +19,4 @@ std::uint64_t MonotonicMicroseconds(TimePoint at);
 
 }  // namespace meshnet
 
-#endif  // MESHNET_SESSION_STEP_TRACE_H_
+#endif  // MESHNET_MEASURE_STEP_TRACE_H_

@@ -1,5 +1,5 @@
 // What is told of a step: every moment in the order in which it came.
-#include "session/step_trace.h"
+#include "measure/step_trace.h"
 
 #include <gtest/gtest.h>
 

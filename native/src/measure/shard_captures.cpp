@@ -1,6 +1,8 @@
-#include "session/shard_captures.h"
+#include "measure/shard_captures.h"
 
 #include <bit>
+
+#include "measure/step_trace.h"
 
 namespace meshnet {
 namespace {
@@ -18,10 +20,16 @@ void ShardCaptures::AddLogits(const SessionTerms& terms, std::uint64_t position,
   });
 }
 
-void ShardCaptures::AddSteps(std::vector<v1::CapturedStep>&& traced) {
+void ShardCaptures::AddStep(std::span<const StepItem> items, std::span<const StepMark> marks) {
+  if (steps.is_running()) traced = TraceSteps(items, marks);
+}
+
+void ShardCaptures::StepSent(TimePoint at) {
   for (v1::CapturedStep& step : traced) {
+    step.set_sent_us(MonotonicMicroseconds(at));
     steps.Add([&step](v1::CapturedStep* captured) { *captured = std::move(step); });
   }
+  traced.clear();
 }
 
 }  // namespace meshnet

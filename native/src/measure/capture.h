@@ -1,7 +1,7 @@
 // What a shard does, kept for one debugging reader. Copies nothing while nobody reads.
 // Thread-safe; whoever adds never waits for the reader.
-#ifndef MESHNET_SESSION_CAPTURE_H_
-#define MESHNET_SESSION_CAPTURE_H_
+#ifndef MESHNET_MEASURE_CAPTURE_H_
+#define MESHNET_MEASURE_CAPTURE_H_
 
 #include <condition_variable>
 #include <deque>
@@ -88,4 +88,4 @@ class Capture {
 
 }  // namespace meshnet
 
-#endif  // MESHNET_SESSION_CAPTURE_H_
+#endif  // MESHNET_MEASURE_CAPTURE_H_
