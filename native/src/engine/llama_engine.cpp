@@ -324,7 +324,9 @@ Status LlamaEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   const bool is_seen_whole =
       window_ == 0 || next == 0 || llama_memory_seq_pos_min(memory_, At(sequence).slot) <= oldest_seen;
   if (!is_seen_whole || !llama_memory_seq_rm(memory_, At(sequence).slot, next, -1)) {
-    return {Code::kRewindRefused, "the model's memory no longer holds what it was there"};
+    // To position 0 every memory can go back.
+    return {Code::kRewindRefused,
+            "no way back to " + std::to_string(length) + "; the nearest one before it is to 0, as no states are kept"};
   }
   At(sequence).length = length;
   return Status::Ok();
@@ -444,8 +446,10 @@ Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const
   EngineThreads engine_threads = StartThreads(complete.value().threads);
   if (engine_threads.pool == nullptr) return Status(Code::kLoadFailed, "no threads for the engine");
   ShardFacts facts = FactsOf(complete.value(), artifact.value(), model.get(), context.get());
-  return KeepStates(std::make_unique<LlamaEngine>(std::move(profile), std::move(model), std::move(context),
-                                                  std::move(engine_threads), std::move(facts), params.n_outputs_max));
+  std::unique_ptr<ShardEngine> engine =
+      std::make_unique<LlamaEngine>(std::move(profile), std::move(model), std::move(context), std::move(engine_threads),
+                                    std::move(facts), params.n_outputs_max);
+  return plan.keep_rewind_states ? KeepStates(std::move(engine)) : std::move(engine);
 }
 
 }  // namespace meshnet

@@ -14,7 +14,7 @@ namespace meshnet {
 
 // Loads the plan's layers of a GGUF file. kFileMissing, kNotGguf, kTruncated, kUnsupportedArchitecture,
 // kLayersOutOfRange, kInvalidArgument, kCancelled (by the observer), kLoadFailed. Any thread; blocks for the load.
-// Where the memory cannot be cut off anywhere, states are kept to go back to: rewinding_engine.h.
+// If the plan asks for it and the memory cannot be cut off anywhere, states are kept to go back to: rewinding_engine.h.
 // `profile` marks the parts of steps if the plan asks for that; if it asks and there is none: kInvalidArgument.
 Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer,
                                                      std::unique_ptr<StepProfile> profile = nullptr);

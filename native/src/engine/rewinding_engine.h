@@ -1,4 +1,5 @@
-// An engine whose sequences can go back, around one whose memory cannot be cut off anywhere.
+// An engine whose sequences can go back, around one whose memory cannot be cut off anywhere. Only a load that asks for
+// it has one (LoadPlan::keep_rewind_states), since the states take memory.
 //
 // Every SequenceHistory::kRowsApart rows or so the state of a sequence is kept, and the rows since; to go back is to
 // restore the newest state at or before the position and to compute the rows behind it again. After a prompt's last

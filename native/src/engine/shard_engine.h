@@ -45,6 +45,7 @@ struct LoadPlan {
   std::uint32_t fake_step_us = 0;        // FakeEngine: time of one row, a layer
   std::uint32_t fake_step_fixed_us = 0;  // FakeEngine: time of a step, beside its rows'
   bool profile = false;                  // LlamaEngine: marks the parts of its steps
+  bool keep_rewind_states = false;       // LlamaEngine: if its memory cannot be cut off, keeps states to go back to
 };
 
 // Called while loading with a fraction of 0 to 1, by the loading thread. Returns false to give up.

@@ -32,6 +32,7 @@ LoadPlan ToPlan(const v1::LoadRequest& request) {
   plan.fake_step_us = request.fake().step_us();
   plan.fake_step_fixed_us = request.fake().step_fixed_us();
   plan.profile = request.profile();
+  plan.keep_rewind_states = request.keep_rewind_states();
   return plan;
 }
 

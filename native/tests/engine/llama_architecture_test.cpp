@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -276,6 +277,23 @@ TEST_P(LlamaArchitectureTest, ARewindIsExactOrRefused) {
   EXPECT_EQ(never_there.same_argmax, never_there.rows);
   // Attention over f16 cells in another order. A row that is gone makes a difference of more than one.
   EXPECT_LT(largest, 0.1);
+}
+
+// A rewind that needs kept states is refused by shards whose load did not ask for them, and those of other memories are
+// exact without.
+TEST_P(LlamaArchitectureTest, ALoadThatDoesNotAskKeepsNoStates) {
+  WholeModel whole(path_, {});
+  const Transcript never = RecordAlone(whole);
+  EngineOptions options;
+  options.keep_rewind_states = false;
+  EngineChain chain(path_, {1}, options);
+  for (const Step& step : never.steps) chain.Run(step);
+  const std::uint64_t length = chain.Length(0);
+  const std::set<std::string> without_past = {"deepseek4", "qwen35", "qwen35moe"};
+  const bool is_refused = without_past.contains(GetParam());
+  EXPECT_EQ(chain.Rewind(0, length - 1), !is_refused);
+  EXPECT_EQ(chain.Length(0), is_refused ? length : length - 1);
+  EXPECT_TRUE(chain.Rewind(0, 0));  // to forget everything is always possible
 }
 
 // Positions between states are reached by computing rows again, which neither the shards' outputs nor a cut shows.

@@ -33,6 +33,7 @@ struct EngineOptions {
   std::uint32_t context_length = 512;
   std::uint32_t sessions = 3;
   std::uint32_t ubatch_rows = 64;
+  bool keep_rewind_states = true;
 };
 
 // The whole model, with the context that the engine asks for.
@@ -100,6 +101,7 @@ class EngineChain {
     plan.ubatch_rows = options.ubatch_rows;
     plan.threads = 1;
     plan.flash_attention = true;
+    plan.keep_rewind_states = options.keep_rewind_states;
     plan.artifact_digest = std::string(32, 'a');
     for (const std::uint32_t end : cuts) {
       plan.layers.layer_end = end;

@@ -26,55 +26,55 @@ from meshnet.v1 import frame_pb2 as meshnet_dot_v1_dot_frame__pb2
 from meshnet.v1 import session_pb2 as meshnet_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17meshnet/v1/worker.proto\x12\nmeshnet.v1\x1a\x16meshnet/v1/frame.proto\x1a\x18meshnet/v1/session.proto\"T\n\tFakeModel\x12\x10\n\x08n_layers\x18\x01 \x01(\r\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0f\n\x07step_us\x18\x03 \x01(\r\x12\x15\n\rstep_fixed_us\x18\x04 \x01(\r\"\xe2\x02\n\x0bLoadRequest\x12&\n\x06\x65ngine\x18\x01 \x01(\x0e\x32\x16.meshnet.v1.EngineKind\x12\x11\n\tgguf_path\x18\x02 \x01(\t\x12#\n\x04\x66\x61ke\x18\x03 \x01(\x0b\x32\x15.meshnet.v1.FakeModel\x12&\n\x06layers\x18\x04 \x01(\x0b\x32\x16.meshnet.v1.LayerRange\x12\x16\n\x0e\x63ontext_length\x18\x05 \x01(\r\x12\x10\n\x08kv_cells\x18\x06 \x01(\r\x12\x14\n\x0cmax_sessions\x18\x07 \x01(\r\x12\x0f\n\x07threads\x18\x08 \x01(\r\x12\x0e\n\x06ubatch\x18\t \x01(\r\x12\x17\n\x0f\x61rtifact_digest\x18\n \x01(\x0c\x12\x17\n\x0f\x66lash_attention\x18\x0b \x01(\x08\x12\x11\n\tturn_path\x18\x0c \x01(\t\x12\x0f\n\x07profile\x18\r \x01(\x08\x12\x14\n\x0cmodel_folder\x18\x0e \x01(\t\"\x98\x02\n\x0cLoadProgress\x12-\n\x05state\x18\x01 \x01(\x0e\x32\x1e.meshnet.v1.LoadProgress.State\x12\x10\n\x08\x66raction\x18\x02 \x01(\x02\x12.\n\x08\x63ontract\x18\x03 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\x12\x15\n\rweights_bytes\x18\x04 \x01(\x04\x12\x10\n\x08kv_bytes\x18\x05 \x01(\x04\x12\x15\n\rcompute_bytes\x18\x06 \x01(\x04\x12\x13\n\x0bnextn_bytes\x18\x07 \x01(\x04\"B\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\"\x0f\n\rUnloadRequest\"\r\n\x0bUnloadReply\"\x11\n\x0f\x44\x65scribeRequest\"k\n\rDescribeReply\x12\x14\n\x0cversion_json\x18\x01 \x01(\t\x12\x14\n\x0c\x64\x65vices_json\x18\x02 \x01(\t\x12\x14\n\x0clink_address\x18\x03 \x01(\t\x12\x18\n\x10link_fingerprint\x18\x04 \x01(\x0c\";\n\x12OpenSessionRequest\x12%\n\x04spec\x18\x01 \x01(\x0b\x32\x17.meshnet.v1.SessionSpec\"s\n\x10OpenSessionReply\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12.\n\x08\x63ontract\x18\x04 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\"E\n\x13\x43loseSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x0e\n\x06reason\x18\x03 \x01(\t\"%\n\x11\x43loseSessionReply\x12\x10\n\x08was_open\x18\x01 \x01(\x08\"s\n\rSessionStatus\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\r\n\x05stage\x18\x03 \x01(\r\x12\x10\n\x08position\x18\x04 \x01(\x04\x12\x10\n\x08kv_cells\x18\x05 \x01(\x04\x12\x0f\n\x07idle_ms\x18\x06 \x01(\r\"\x0f\n\rStatusRequest\"\xaf\x03\n\x0bStatusReply\x12\r\n\x05ready\x18\x01 \x01(\x08\x12.\n\x08\x63ontract\x18\x02 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\x12+\n\x08sessions\x18\x03 \x03(\x0b\x32\x19.meshnet.v1.SessionStatus\x12\x16\n\x0ekv_cells_total\x18\x04 \x01(\r\x12\x19\n\x11kv_cells_reserved\x18\x05 \x01(\r\x12\x17\n\x0f\x66rames_received\x18\x06 \x01(\x04\x12\x17\n\x0f\x66rames_repeated\x18\x07 \x01(\x04\x12\x14\n\x0c\x66rames_stray\x18\x08 \x01(\x04\x12\x16\n\x0e\x66rames_refused\x18\t \x01(\x04\x12\r\n\x05steps\x18\n \x01(\x04\x12\x0c\n\x04rows\x18\x0b \x01(\x04\x12\x12\n\ncompute_us\x18\x0c \x01(\x04\x12\x16\n\x0eresident_bytes\x18\r \x01(\x04\x12\x18\n\x10last_step_age_ms\x18\x0e \x01(\x04\x12\x11\n\tcomputing\x18\x0f \x01(\x08\x12\x15\n\rqueued_frames\x18\x10 \x01(\r\x12\x14\n\x0cqueued_bytes\x18\x11 \x01(\x04\")\n\x12WatchStatusRequest\x12\x13\n\x0binterval_ms\x18\x01 \x01(\r\"o\n\x0cProbeRequest\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12#\n\x07tensors\x18\x02 \x03(\x0b\x32\x12.meshnet.v1.Tensor\x12\x14\n\x0cwant_outputs\x18\x03 \x01(\x08\x12\x11\n\tstep_rows\x18\x04 \x01(\r\"\\\n\nProbeReply\x12#\n\x07outputs\x18\x01 \x03(\x0b\x32\x12.meshnet.v1.Tensor\x12\x12\n\ncompute_us\x18\x02 \x01(\x04\x12\x15\n\routput_digest\x18\x03 \x01(\x0c\"d\n\rBridgeMessage\x12\"\n\x05\x66rame\x18\x01 \x01(\x0b\x32\x11.meshnet.v1.FrameH\x00\x12\'\n\x04\x65\x64ge\x18\x02 \x01(\x0b\x32\x17.meshnet.v1.EdgeMessageH\x00\x42\x06\n\x04\x62ody\":\n\x0b\x42ridgeBatch\x12+\n\x08messages\x18\x01 \x03(\x0b\x32\x19.meshnet.v1.BridgeMessage*V\n\nEngineKind\x12\x1b\n\x17\x45NGINE_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10\x45NGINE_KIND_FAKE\x10\x01\x12\x15\n\x11\x45NGINE_KIND_LLAMA\x10\x02\x32\xe7\x04\n\x06Worker\x12\x42\n\x08\x44\x65scribe\x12\x1b.meshnet.v1.DescribeRequest\x1a\x19.meshnet.v1.DescribeReply\x12;\n\x04Load\x12\x17.meshnet.v1.LoadRequest\x1a\x18.meshnet.v1.LoadProgress0\x01\x12<\n\x06Unload\x12\x19.meshnet.v1.UnloadRequest\x1a\x17.meshnet.v1.UnloadReply\x12K\n\x0bOpenSession\x12\x1e.meshnet.v1.OpenSessionRequest\x1a\x1c.meshnet.v1.OpenSessionReply\x12N\n\x0c\x43loseSession\x12\x1f.meshnet.v1.CloseSessionRequest\x1a\x1d.meshnet.v1.CloseSessionReply\x12<\n\x06Status\x12\x19.meshnet.v1.StatusRequest\x1a\x17.meshnet.v1.StatusReply\x12H\n\x0bWatchStatus\x12\x1e.meshnet.v1.WatchStatusRequest\x1a\x17.meshnet.v1.StatusReply0\x01\x12\x39\n\x05Probe\x12\x18.meshnet.v1.ProbeRequest\x1a\x16.meshnet.v1.ProbeReply\x12>\n\x06\x42ridge\x12\x17.meshnet.v1.BridgeBatch\x1a\x17.meshnet.v1.BridgeBatch(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17meshnet/v1/worker.proto\x12\nmeshnet.v1\x1a\x16meshnet/v1/frame.proto\x1a\x18meshnet/v1/session.proto\"T\n\tFakeModel\x12\x10\n\x08n_layers\x18\x01 \x01(\r\x12\r\n\x05width\x18\x02 \x01(\r\x12\x0f\n\x07step_us\x18\x03 \x01(\r\x12\x15\n\rstep_fixed_us\x18\x04 \x01(\r\"\xfe\x02\n\x0bLoadRequest\x12&\n\x06\x65ngine\x18\x01 \x01(\x0e\x32\x16.meshnet.v1.EngineKind\x12\x11\n\tgguf_path\x18\x02 \x01(\t\x12#\n\x04\x66\x61ke\x18\x03 \x01(\x0b\x32\x15.meshnet.v1.FakeModel\x12&\n\x06layers\x18\x04 \x01(\x0b\x32\x16.meshnet.v1.LayerRange\x12\x16\n\x0e\x63ontext_length\x18\x05 \x01(\r\x12\x10\n\x08kv_cells\x18\x06 \x01(\r\x12\x14\n\x0cmax_sessions\x18\x07 \x01(\r\x12\x0f\n\x07threads\x18\x08 \x01(\r\x12\x0e\n\x06ubatch\x18\t \x01(\r\x12\x17\n\x0f\x61rtifact_digest\x18\n \x01(\x0c\x12\x17\n\x0f\x66lash_attention\x18\x0b \x01(\x08\x12\x11\n\tturn_path\x18\x0c \x01(\t\x12\x0f\n\x07profile\x18\r \x01(\x08\x12\x14\n\x0cmodel_folder\x18\x0e \x01(\t\x12\x1a\n\x12keep_rewind_states\x18\x0f \x01(\x08\"\x98\x02\n\x0cLoadProgress\x12-\n\x05state\x18\x01 \x01(\x0e\x32\x1e.meshnet.v1.LoadProgress.State\x12\x10\n\x08\x66raction\x18\x02 \x01(\x02\x12.\n\x08\x63ontract\x18\x03 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\x12\x15\n\rweights_bytes\x18\x04 \x01(\x04\x12\x10\n\x08kv_bytes\x18\x05 \x01(\x04\x12\x15\n\rcompute_bytes\x18\x06 \x01(\x04\x12\x13\n\x0bnextn_bytes\x18\x07 \x01(\x04\"B\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n\rSTATE_LOADING\x10\x01\x12\x0f\n\x0bSTATE_READY\x10\x02\"\x0f\n\rUnloadRequest\"\r\n\x0bUnloadReply\"\x11\n\x0f\x44\x65scribeRequest\"k\n\rDescribeReply\x12\x14\n\x0cversion_json\x18\x01 \x01(\t\x12\x14\n\x0c\x64\x65vices_json\x18\x02 \x01(\t\x12\x14\n\x0clink_address\x18\x03 \x01(\t\x12\x18\n\x10link_fingerprint\x18\x04 \x01(\x0c\";\n\x12OpenSessionRequest\x12%\n\x04spec\x18\x01 \x01(\x0b\x32\x17.meshnet.v1.SessionSpec\"s\n\x10OpenSessionReply\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12.\n\x08\x63ontract\x18\x04 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\"E\n\x13\x43loseSessionRequest\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\x0e\n\x06reason\x18\x03 \x01(\t\"%\n\x11\x43loseSessionReply\x12\x10\n\x08was_open\x18\x01 \x01(\x08\"s\n\rSessionStatus\x12\x0f\n\x07session\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\r\x12\r\n\x05stage\x18\x03 \x01(\r\x12\x10\n\x08position\x18\x04 \x01(\x04\x12\x10\n\x08kv_cells\x18\x05 \x01(\x04\x12\x0f\n\x07idle_ms\x18\x06 \x01(\r\"\x0f\n\rStatusRequest\"\xaf\x03\n\x0bStatusReply\x12\r\n\x05ready\x18\x01 \x01(\x08\x12.\n\x08\x63ontract\x18\x02 \x01(\x0b\x32\x1c.meshnet.v1.BoundaryContract\x12+\n\x08sessions\x18\x03 \x03(\x0b\x32\x19.meshnet.v1.SessionStatus\x12\x16\n\x0ekv_cells_total\x18\x04 \x01(\r\x12\x19\n\x11kv_cells_reserved\x18\x05 \x01(\r\x12\x17\n\x0f\x66rames_received\x18\x06 \x01(\x04\x12\x17\n\x0f\x66rames_repeated\x18\x07 \x01(\x04\x12\x14\n\x0c\x66rames_stray\x18\x08 \x01(\x04\x12\x16\n\x0e\x66rames_refused\x18\t \x01(\x04\x12\r\n\x05steps\x18\n \x01(\x04\x12\x0c\n\x04rows\x18\x0b \x01(\x04\x12\x12\n\ncompute_us\x18\x0c \x01(\x04\x12\x16\n\x0eresident_bytes\x18\r \x01(\x04\x12\x18\n\x10last_step_age_ms\x18\x0e \x01(\x04\x12\x11\n\tcomputing\x18\x0f \x01(\x08\x12\x15\n\rqueued_frames\x18\x10 \x01(\r\x12\x14\n\x0cqueued_bytes\x18\x11 \x01(\x04\")\n\x12WatchStatusRequest\x12\x13\n\x0binterval_ms\x18\x01 \x01(\r\"o\n\x0cProbeRequest\x12\x11\n\ttoken_ids\x18\x01 \x03(\r\x12#\n\x07tensors\x18\x02 \x03(\x0b\x32\x12.meshnet.v1.Tensor\x12\x14\n\x0cwant_outputs\x18\x03 \x01(\x08\x12\x11\n\tstep_rows\x18\x04 \x01(\r\"\\\n\nProbeReply\x12#\n\x07outputs\x18\x01 \x03(\x0b\x32\x12.meshnet.v1.Tensor\x12\x12\n\ncompute_us\x18\x02 \x01(\x04\x12\x15\n\routput_digest\x18\x03 \x01(\x0c\"d\n\rBridgeMessage\x12\"\n\x05\x66rame\x18\x01 \x01(\x0b\x32\x11.meshnet.v1.FrameH\x00\x12\'\n\x04\x65\x64ge\x18\x02 \x01(\x0b\x32\x17.meshnet.v1.EdgeMessageH\x00\x42\x06\n\x04\x62ody\":\n\x0b\x42ridgeBatch\x12+\n\x08messages\x18\x01 \x03(\x0b\x32\x19.meshnet.v1.BridgeMessage*V\n\nEngineKind\x12\x1b\n\x17\x45NGINE_KIND_UNSPECIFIED\x10\x00\x12\x14\n\x10\x45NGINE_KIND_FAKE\x10\x01\x12\x15\n\x11\x45NGINE_KIND_LLAMA\x10\x02\x32\xe7\x04\n\x06Worker\x12\x42\n\x08\x44\x65scribe\x12\x1b.meshnet.v1.DescribeRequest\x1a\x19.meshnet.v1.DescribeReply\x12;\n\x04Load\x12\x17.meshnet.v1.LoadRequest\x1a\x18.meshnet.v1.LoadProgress0\x01\x12<\n\x06Unload\x12\x19.meshnet.v1.UnloadRequest\x1a\x17.meshnet.v1.UnloadReply\x12K\n\x0bOpenSession\x12\x1e.meshnet.v1.OpenSessionRequest\x1a\x1c.meshnet.v1.OpenSessionReply\x12N\n\x0c\x43loseSession\x12\x1f.meshnet.v1.CloseSessionRequest\x1a\x1d.meshnet.v1.CloseSessionReply\x12<\n\x06Status\x12\x19.meshnet.v1.StatusRequest\x1a\x17.meshnet.v1.StatusReply\x12H\n\x0bWatchStatus\x12\x1e.meshnet.v1.WatchStatusRequest\x1a\x17.meshnet.v1.StatusReply0\x01\x12\x39\n\x05Probe\x12\x18.meshnet.v1.ProbeRequest\x1a\x16.meshnet.v1.ProbeReply\x12>\n\x06\x42ridge\x12\x17.meshnet.v1.BridgeBatch\x1a\x17.meshnet.v1.BridgeBatch(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'meshnet.v1.worker_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ENGINEKIND']._serialized_start=2243
-  _globals['_ENGINEKIND']._serialized_end=2329
+  _globals['_ENGINEKIND']._serialized_start=2271
+  _globals['_ENGINEKIND']._serialized_end=2357
   _globals['_FAKEMODEL']._serialized_start=89
   _globals['_FAKEMODEL']._serialized_end=173
   _globals['_LOADREQUEST']._serialized_start=176
-  _globals['_LOADREQUEST']._serialized_end=530
-  _globals['_LOADPROGRESS']._serialized_start=533
-  _globals['_LOADPROGRESS']._serialized_end=813
-  _globals['_LOADPROGRESS_STATE']._serialized_start=747
-  _globals['_LOADPROGRESS_STATE']._serialized_end=813
-  _globals['_UNLOADREQUEST']._serialized_start=815
-  _globals['_UNLOADREQUEST']._serialized_end=830
-  _globals['_UNLOADREPLY']._serialized_start=832
-  _globals['_UNLOADREPLY']._serialized_end=845
-  _globals['_DESCRIBEREQUEST']._serialized_start=847
-  _globals['_DESCRIBEREQUEST']._serialized_end=864
-  _globals['_DESCRIBEREPLY']._serialized_start=866
-  _globals['_DESCRIBEREPLY']._serialized_end=973
-  _globals['_OPENSESSIONREQUEST']._serialized_start=975
-  _globals['_OPENSESSIONREQUEST']._serialized_end=1034
-  _globals['_OPENSESSIONREPLY']._serialized_start=1036
-  _globals['_OPENSESSIONREPLY']._serialized_end=1151
-  _globals['_CLOSESESSIONREQUEST']._serialized_start=1153
-  _globals['_CLOSESESSIONREQUEST']._serialized_end=1222
-  _globals['_CLOSESESSIONREPLY']._serialized_start=1224
-  _globals['_CLOSESESSIONREPLY']._serialized_end=1261
-  _globals['_SESSIONSTATUS']._serialized_start=1263
-  _globals['_SESSIONSTATUS']._serialized_end=1378
-  _globals['_STATUSREQUEST']._serialized_start=1380
-  _globals['_STATUSREQUEST']._serialized_end=1395
-  _globals['_STATUSREPLY']._serialized_start=1398
-  _globals['_STATUSREPLY']._serialized_end=1829
-  _globals['_WATCHSTATUSREQUEST']._serialized_start=1831
-  _globals['_WATCHSTATUSREQUEST']._serialized_end=1872
-  _globals['_PROBEREQUEST']._serialized_start=1874
-  _globals['_PROBEREQUEST']._serialized_end=1985
-  _globals['_PROBEREPLY']._serialized_start=1987
-  _globals['_PROBEREPLY']._serialized_end=2079
-  _globals['_BRIDGEMESSAGE']._serialized_start=2081
-  _globals['_BRIDGEMESSAGE']._serialized_end=2181
-  _globals['_BRIDGEBATCH']._serialized_start=2183
-  _globals['_BRIDGEBATCH']._serialized_end=2241
-  _globals['_WORKER']._serialized_start=2332
-  _globals['_WORKER']._serialized_end=2947
+  _globals['_LOADREQUEST']._serialized_end=558
+  _globals['_LOADPROGRESS']._serialized_start=561
+  _globals['_LOADPROGRESS']._serialized_end=841
+  _globals['_LOADPROGRESS_STATE']._serialized_start=775
+  _globals['_LOADPROGRESS_STATE']._serialized_end=841
+  _globals['_UNLOADREQUEST']._serialized_start=843
+  _globals['_UNLOADREQUEST']._serialized_end=858
+  _globals['_UNLOADREPLY']._serialized_start=860
+  _globals['_UNLOADREPLY']._serialized_end=873
+  _globals['_DESCRIBEREQUEST']._serialized_start=875
+  _globals['_DESCRIBEREQUEST']._serialized_end=892
+  _globals['_DESCRIBEREPLY']._serialized_start=894
+  _globals['_DESCRIBEREPLY']._serialized_end=1001
+  _globals['_OPENSESSIONREQUEST']._serialized_start=1003
+  _globals['_OPENSESSIONREQUEST']._serialized_end=1062
+  _globals['_OPENSESSIONREPLY']._serialized_start=1064
+  _globals['_OPENSESSIONREPLY']._serialized_end=1179
+  _globals['_CLOSESESSIONREQUEST']._serialized_start=1181
+  _globals['_CLOSESESSIONREQUEST']._serialized_end=1250
+  _globals['_CLOSESESSIONREPLY']._serialized_start=1252
+  _globals['_CLOSESESSIONREPLY']._serialized_end=1289
+  _globals['_SESSIONSTATUS']._serialized_start=1291
+  _globals['_SESSIONSTATUS']._serialized_end=1406
+  _globals['_STATUSREQUEST']._serialized_start=1408
+  _globals['_STATUSREQUEST']._serialized_end=1423
+  _globals['_STATUSREPLY']._serialized_start=1426
+  _globals['_STATUSREPLY']._serialized_end=1857
+  _globals['_WATCHSTATUSREQUEST']._serialized_start=1859
+  _globals['_WATCHSTATUSREQUEST']._serialized_end=1900
+  _globals['_PROBEREQUEST']._serialized_start=1902
+  _globals['_PROBEREQUEST']._serialized_end=2013
+  _globals['_PROBEREPLY']._serialized_start=2015
+  _globals['_PROBEREPLY']._serialized_end=2107
+  _globals['_BRIDGEMESSAGE']._serialized_start=2109
+  _globals['_BRIDGEMESSAGE']._serialized_end=2209
+  _globals['_BRIDGEBATCH']._serialized_start=2211
+  _globals['_BRIDGEBATCH']._serialized_end=2269
+  _globals['_WORKER']._serialized_start=2360
+  _globals['_WORKER']._serialized_end=2975
 # @@protoc_insertion_point(module_scope)

@@ -31,7 +31,7 @@ class FakeModel(_message.Message):
     def __init__(self, n_layers: _Optional[int] = ..., width: _Optional[int] = ..., step_us: _Optional[int] = ..., step_fixed_us: _Optional[int] = ...) -> None: ...
 
 class LoadRequest(_message.Message):
-    __slots__ = ("engine", "gguf_path", "fake", "layers", "context_length", "kv_cells", "max_sessions", "threads", "ubatch", "artifact_digest", "flash_attention", "turn_path", "profile", "model_folder")
+    __slots__ = ("engine", "gguf_path", "fake", "layers", "context_length", "kv_cells", "max_sessions", "threads", "ubatch", "artifact_digest", "flash_attention", "turn_path", "profile", "model_folder", "keep_rewind_states")
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     GGUF_PATH_FIELD_NUMBER: _ClassVar[int]
     FAKE_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +46,7 @@ class LoadRequest(_message.Message):
     TURN_PATH_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    KEEP_REWIND_STATES_FIELD_NUMBER: _ClassVar[int]
     engine: EngineKind
     gguf_path: str
     fake: FakeModel
@@ -60,7 +61,8 @@ class LoadRequest(_message.Message):
     turn_path: str
     profile: bool
     model_folder: str
-    def __init__(self, engine: _Optional[_Union[EngineKind, str]] = ..., gguf_path: _Optional[str] = ..., fake: _Optional[_Union[FakeModel, _Mapping]] = ..., layers: _Optional[_Union[_session_pb2.LayerRange, _Mapping]] = ..., context_length: _Optional[int] = ..., kv_cells: _Optional[int] = ..., max_sessions: _Optional[int] = ..., threads: _Optional[int] = ..., ubatch: _Optional[int] = ..., artifact_digest: _Optional[bytes] = ..., flash_attention: _Optional[bool] = ..., turn_path: _Optional[str] = ..., profile: _Optional[bool] = ..., model_folder: _Optional[str] = ...) -> None: ...
+    keep_rewind_states: bool
+    def __init__(self, engine: _Optional[_Union[EngineKind, str]] = ..., gguf_path: _Optional[str] = ..., fake: _Optional[_Union[FakeModel, _Mapping]] = ..., layers: _Optional[_Union[_session_pb2.LayerRange, _Mapping]] = ..., context_length: _Optional[int] = ..., kv_cells: _Optional[int] = ..., max_sessions: _Optional[int] = ..., threads: _Optional[int] = ..., ubatch: _Optional[int] = ..., artifact_digest: _Optional[bytes] = ..., flash_attention: _Optional[bool] = ..., turn_path: _Optional[str] = ..., profile: _Optional[bool] = ..., model_folder: _Optional[str] = ..., keep_rewind_states: _Optional[bool] = ...) -> None: ...
 
 class LoadProgress(_message.Message):
     __slots__ = ("state", "fraction", "contract", "weights_bytes", "kv_bytes", "compute_bytes", "nextn_bytes")
