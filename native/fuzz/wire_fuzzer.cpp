@@ -8,6 +8,8 @@
 #include <iostream>
 
 #include "session/machine_fixture.h"
+#include "wire/edge_codec.h"
+#include "wire/fragment.h"
 #include "wire/seam_codec.h"
 #include "wire/tensor_codec.h"
 #include "wire_records.h"

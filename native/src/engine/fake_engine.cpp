@@ -30,7 +30,7 @@ constexpr std::uint32_t kMaxContextLength = 1u << 20;
 // What the coarsest codec may make of the largest integer below the modulus.
 constexpr float kMaxTaken = 65536.0f;
 
-// A stranger's row may hold any finite number; a layer of this engine gives integers below the modulus, which a codec
+// A peer's row may hold any finite number; a layer of this engine gives integers below the modulus, which a codec
 // may move a little.
 bool MayBeGiven(float value) { return value >= 0.0f && value <= kMaxTaken; }
 

@@ -8,7 +8,7 @@
 namespace meshnet {
 namespace {
 
-constexpr std::size_t kMaxStrangers = 32;
+constexpr std::size_t kMaxUnknownPeers = 32;
 constexpr std::size_t kConnectionIdBytes = 16;
 constexpr std::chrono::milliseconds kRedialMin{50};
 constexpr std::chrono::milliseconds kRedialMax{1000};
@@ -74,21 +74,21 @@ void PeerLinks::Want(const EdgeTerms& edge) {
       WakeTimer(*peer.connect_by);
     }
     if (edge.dial && peer.connection.empty()) started = Dial(edge.peer_fingerprint, &peer);
-    AdmitStrangers(edge.peer_fingerprint, &started, &doomed);
+    AdmitPeer(edge.peer_fingerprint, &started, &doomed);
   }
   for (const auto& stream : doomed) stream->Close(grpc::StatusCode::ABORTED, "another connection took its place");
   for (const auto& stream : started) stream->Flush();
 }
 
-void PeerLinks::AdmitStrangers(const std::string& fingerprint, Streams* admitted, Streams* doomed) {
-  for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
-    if (stranger->stream->fingerprint() != fingerprint) {
-      ++stranger;
+void PeerLinks::AdmitPeer(const std::string& fingerprint, Streams* admitted, Streams* doomed) {
+  for (auto peer = unknown_peers_.begin(); peer != unknown_peers_.end();) {
+    if (peer->stream->fingerprint() != fingerprint) {
+      ++peer;
       continue;
     }
-    Adopt(stranger->stream, stranger->hello, doomed);
-    admitted->push_back(stranger->stream);
-    stranger = strangers_.erase(stranger);
+    Adopt(peer->stream, peer->hello, doomed);
+    admitted->push_back(peer->stream);
+    peer = unknown_peers_.erase(peer);
   }
 }
 
@@ -111,20 +111,20 @@ void PeerLinks::HelloReceived(const std::shared_ptr<LinkStream>& stream, const v
     } else if (is_known) {
       stream->set_connection(hello.connection());
       Adopt(stream, hello, &doomed);
-    } else if (strangers_.size() < kMaxStrangers) {
+    } else if (unknown_peers_.size() < kMaxUnknownPeers) {
       stream->set_connection(hello.connection());
-      strangers_.push_back({stream, hello, Now() + options_.stranger_grace});
-      WakeTimer(strangers_.back().leaves_at);
+      unknown_peers_.push_back({stream, hello, Now() + options_.unknown_peer_grace});
+      WakeTimer(unknown_peers_.back().leaves_at);
     } else {
       is_welcome = false;
     }
   }
   if (!is_welcome) stream->Close(grpc::StatusCode::PERMISSION_DENIED, "no session names this certificate");
-  // A session that opened while the peer was being asked about has looked for strangers already.
+  // A session that opened while the peer was being asked about has looked for unknown peers already.
   if (!is_known && host_->KnowsPeer(stream->fingerprint())) {
     Streams admitted;
     const std::lock_guard lock(mutex_);
-    AdmitStrangers(stream->fingerprint(), &admitted, &doomed);
+    AdmitPeer(stream->fingerprint(), &admitted, &doomed);
   }
   for (const auto& old : doomed) old->Close(grpc::StatusCode::ABORTED, "another connection took its place");
   Flush();
@@ -182,7 +182,7 @@ void PeerLinks::StreamEnded(const std::shared_ptr<LinkStream>& stream, const std
   bool is_lost = false;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(strangers_, [&](const Stranger& stranger) { return stranger.stream == stream; });
+    std::erase_if(unknown_peers_, [&](const UnknownPeer& peer) { return peer.stream == stream; });
     const auto found = peers_.find(stream->fingerprint());
     if (!is_stopping_ && found != peers_.end() && !found->second.connection.empty() &&
         found->second.connection == stream->connection()) {

@@ -1,10 +1,9 @@
 // Connections to other workers: dialled or accepted as the sessions' edges say, two lanes each, one connection a peer.
 //
-// A peer is named by its certificate's fingerprint. It is welcome while an open session has an edge to it; a stranger
-// waits a moment, since the site opens a route's stages in no particular order, and is then turned away.
-// A dial that fails is repeated with backoff until the connect deadline; a connection that breaks is told to the host
-// at once and is dialled again by the next session that wants it.
-// Source: docs/wire.md.
+// A peer is named by its certificate's fingerprint. It is welcome while an open session has an edge to it; an unknown
+// peer waits a moment, since the site opens a route's stages in no particular order, and is then turned away. A dial
+// that fails is repeated with backoff until the connect deadline; a connection that breaks is told to the host at once
+// and is dialled again by the next session that wants it. Source: docs/wire.md.
 #ifndef MESHNET_LINK_LINK_H_
 #define MESHNET_LINK_LINK_H_
 
@@ -31,7 +30,7 @@ struct LinkOptions {
   std::string listen_address;   // host:port, port 0 for a free one; empty: dial only
   std::string local_directory;  // where peers of this user and machine meet, see local_links.h; empty: nowhere
   std::chrono::milliseconds connect_deadline{5000};
-  std::chrono::milliseconds stranger_grace{2000};
+  std::chrono::milliseconds unknown_peer_grace{2000};
 };
 
 class PeerLinks : public LinkStream::Receiver {
@@ -78,7 +77,7 @@ class PeerLinks : public LinkStream::Receiver {
     bool is_up() const { return has_hello[kDecode] && has_hello[kBulk]; }
   };
 
-  struct Stranger {
+  struct UnknownPeer {
     std::shared_ptr<LinkStream> stream;
     v1::Hello hello;
     TimePoint leaves_at;
@@ -94,7 +93,7 @@ class PeerLinks : public LinkStream::Receiver {
   using Streams = std::vector<std::shared_ptr<LinkStream>>;
   Streams Dial(const std::string& fingerprint, Peer* peer);
   void Adopt(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello, Streams* doomed);
-  void AdmitStrangers(const std::string& fingerprint, Streams* admitted, Streams* doomed);
+  void AdmitPeer(const std::string& fingerprint, Streams* admitted, Streams* doomed);
   void BringUp(Peer* peer);
   void Drop(Peer* peer, Streams* doomed);
   v1::LinkMessage HelloMessage(Lane lane, const std::string& connection) const;
@@ -114,7 +113,7 @@ class PeerLinks : public LinkStream::Receiver {
   std::mutex mutex_;
   std::condition_variable timer_;
   std::map<std::string, Peer> peers_;
-  std::vector<Stranger> strangers_;
+  std::vector<UnknownPeer> unknown_peers_;
   int streams_alive_ = 0;  // dialled and accepted; the destructor waits for them
   std::condition_variable streams_done_;
   TimePoint wake_at_;

@@ -19,7 +19,7 @@ constexpr int kKeepaliveMs = 5000;
 // What a stream takes before it is read. gRPC begins with 64 KiB and learns more from round trips, so that the first
 // prompt over a long way would wait for several; here credits bound what is sent, and whoever reads never waits.
 constexpr int kStreamWindowBytes = 4 * 1024 * 1024;
-// gRPC's own limit is two minutes: strangers that only connect would hold every descriptor for that long.
+// gRPC's own limit is two minutes: unknown peers that only connect would hold every descriptor for that long.
 constexpr int kHandshakeMs = 5000;
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
@@ -68,8 +68,8 @@ PeerLinks::~PeerLinks() {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
     for (auto& [fingerprint, peer] : peers_) Drop(&peer, &doomed);
-    for (const Stranger& stranger : strangers_) doomed.push_back(stranger.stream);
-    strangers_.clear();
+    for (const UnknownPeer& peer : unknown_peers_) doomed.push_back(peer.stream);
+    unknown_peers_.clear();
   }
   timer_.notify_all();
   timer_thread_.join();
@@ -157,7 +157,7 @@ void PeerLinks::TimerLoop() {
     const TimePoint now = Now();
     wake_at_ = now + kTimerMax;
     Streams doomed;
-    Streams strangers;
+    Streams overdue;
     Streams started;
     std::vector<std::string> unreachable;
     std::vector<std::string> idle;
@@ -177,18 +177,18 @@ void PeerLinks::TimerLoop() {
       if (peer.redial_at.has_value()) wake_at_ = std::min(wake_at_, *peer.redial_at);
       if (now - peer.used_at > kIdleConnection) idle.push_back(fingerprint);
     }
-    for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
-      if (stranger->leaves_at <= now) {
-        strangers.push_back(stranger->stream);
-        stranger = strangers_.erase(stranger);
+    for (auto peer = unknown_peers_.begin(); peer != unknown_peers_.end();) {
+      if (peer->leaves_at <= now) {
+        overdue.push_back(peer->stream);
+        peer = unknown_peers_.erase(peer);
       } else {
-        wake_at_ = std::min(wake_at_, stranger->leaves_at);
-        ++stranger;
+        wake_at_ = std::min(wake_at_, peer->leaves_at);
+        ++peer;
       }
     }
     lock.unlock();
     for (const auto& stream : doomed) stream->Close(grpc::StatusCode::DEADLINE_EXCEEDED, "no connection in time");
-    for (const auto& stream : strangers) {
+    for (const auto& stream : overdue) {
       stream->Close(grpc::StatusCode::PERMISSION_DENIED, "no session names this certificate");
     }
     for (const auto& stream : started) stream->Flush();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "meshnet/v1/frame.pb.h"
+#include "wire/fragment.h"
 #include "wire/status.h"
 #include "wire/tensor_codec.h"
 

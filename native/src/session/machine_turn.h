@@ -8,7 +8,8 @@
 //     operation itself: whoever has just computed cannot come first again (flock promises no order);
 //   * SEM_UNDO: what a process holds, turn or place, is given back when it ends in any way; a waiter that ends is no
 //     longer waiting. Waiting costs no processor time.
-// No shared memory, no file content: nothing that an earlier boot or a stranger could have left there is ever parsed.
+// No shared memory, no file content: nothing that an earlier boot or a program of another user could have left there is
+// ever parsed.
 //
 // The turn is for speed, never for correctness. So a holder that is stopped (SIGSTOP, debugger) is passed by: the next
 // one keeps its place and computes, and those behind it queue for that place. One that is stopped in the place waits

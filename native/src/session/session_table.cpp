@@ -5,7 +5,8 @@
 namespace meshnet {
 namespace {
 
-// Closed sessions remembered at most; the oldest go first. A stranger cannot open or close sessions, the agent can.
+// Closed sessions remembered at most; the oldest go first. An unknown peer cannot open or close sessions, the agent
+// can.
 constexpr std::size_t kMaxClosed = 16384;
 
 }  // namespace

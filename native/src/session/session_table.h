@@ -1,5 +1,5 @@
 // Which sessions are open here, what they have reserved, and which ended a while ago.
-// Not thread-safe: owned by a StageMachine. Source: docs/wire.md, Frames (strangers) and Failure codes (admission).
+// Not thread-safe: owned by a StageMachine. Source: docs/wire.md, Frames and Failure codes (admission).
 #ifndef MESHNET_SESSION_SESSION_TABLE_H_
 #define MESHNET_SESSION_SESSION_TABLE_H_
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "wire/edge_codec.h"
+
 namespace meshnet {
 namespace {
 

@@ -1,4 +1,5 @@
-// The edge messages' half of tensor_codec.h.
+#include "wire/edge_codec.h"
+
 #include <cmath>
 
 #include "wire/tensor_codec.h"

@@ -1,4 +1,5 @@
-// Cutting and joining of frames: the half of tensor_codec.h that treats parts of a frame and pieces of its rows.
+#include "wire/fragment.h"
+
 #include <google/protobuf/util/message_differencer.h>
 
 #include "wire/tensor_codec.h"

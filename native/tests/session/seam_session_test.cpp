@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "session/machine_fixture.h"
+#include "wire/fragment.h"
 #include "wire/seam_codec.h"
 #include "wire/tensor_codec.h"
 

@@ -280,10 +280,10 @@ TEST(StageMachineTest, APeerMayUseItsOwnEdgesOnly) {
   }
   ASSERT_TRUE(head.machine.Open(spec, At(0)).ok());
   const Origin peer{Carrier::kPeer, pinned};
-  const Origin stranger{Carrier::kPeer, std::string(32, 'x')};
+  const Origin unknown_peer{Carrier::kPeer, std::string(32, 'x')};
   EXPECT_TRUE(head.machine.Knows(pinned));
-  EXPECT_FALSE(head.machine.Knows(stranger.fingerprint));
-  EXPECT_EQ(head.machine.Receive(stranger, AckOn({0, 1}, 0), At(0)).code(), Code::kEdgeNotPermitted);
+  EXPECT_FALSE(head.machine.Knows(unknown_peer.fingerprint));
+  EXPECT_EQ(head.machine.Receive(unknown_peer, AckOn({0, 1}, 0), At(0)).code(), Code::kEdgeNotPermitted);
   EXPECT_EQ(head.machine.Receive(peer, Chunk(0, 0, 8, true), At(0)).code(), Code::kEdgeNotPermitted);
   EXPECT_EQ(head.machine.table().open().size(), 1u);  // unharmed
   EXPECT_TRUE(head.machine.Receive(peer, AckOn({0, 1}, 0), At(0)).ok());

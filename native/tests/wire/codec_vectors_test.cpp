@@ -3,6 +3,7 @@
 
 #include "vectors.h"
 #include "wire/digest.h"
+#include "wire/edge_codec.h"
 #include "wire/tensor_codec.h"
 
 namespace meshnet {

@@ -1,3 +1,5 @@
+#include "wire/fragment.h"
+
 #include <gtest/gtest.h>
 
 #include "wire/tensor_codec.h"
