@@ -16,7 +16,7 @@ bootstrap: ## set up system packages, .venv, llama.cpp's source and bindings (at
 browser: ## make a Chromium available for the browser tests alone (`make test` does it itself)
 	@$(PYTHON) packaging/chromium.py
 
-native: bootstrap ## build libllama and meshnet-worker into build/native/$(PRESET)/bin
+native: bootstrap ## build libllama, meshnet-worker and meshnet-worker-measure into build/native/$(PRESET)/bin
 	@$(VENV) native/tools/build.py $(PRESET)
 
 model: bootstrap ## fetch and verify the demo model

@@ -74,7 +74,6 @@ def main(arguments: Sequence[str]) -> int:
                 socket_path=socket_path(settings.state_dir),
                 link_listen=choose_listen_address(settings.site_url, settings.carrier, settings.link_listen),
                 local_links=local_links_directory,
-                allow_capture=settings.allow_capture,
             )
             return asyncio.run(run_node(NodeParts(settings, model, command, recent, listening)))
     except MeshnetError as error:

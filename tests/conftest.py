@@ -116,6 +116,12 @@ def worker_program() -> Path:
     return NATIVE_BIN / "meshnet-worker"
 
 
+@pytest.fixture
+def measure_program(worker_program: Path) -> Path:
+    """The built worker with captures and profiles, which is not shipped."""
+    return worker_program.with_name("meshnet-worker-measure")
+
+
 @pytest.fixture(scope="session")
 def python_program() -> str:
     return sys.executable

@@ -1,8 +1,8 @@
 """How much of this machine a worker may use, decided before anything is loaded.
 
-Invariant: pure. Weights, what all sessions keep, states to go back to, compute buffers and room for the operating
-system must fit together, by the sums of `meshnet inspect`; what does not fit is refused here with the figures, not
-found out by the kernel at the first token.
+Invariant: pure. Weights, what all sessions keep, compute buffers and room for the operating system must fit together,
+by the sums of `meshnet inspect`; what does not fit is refused here with the figures, not found out by the kernel at
+the first token.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshnet.artifact.model.caches import UBATCH_ROWS
-from meshnet.artifact.model.memory import Load, cache_bytes, compute_bytes, rewind_bytes
+from meshnet.artifact.model.memory import Load, cache_bytes, compute_bytes
 from meshnet.errors import WorkerError
 
 if TYPE_CHECKING:
@@ -48,9 +48,8 @@ class ShardNeed:
         return cache_bytes(self.caches, load)
 
     def total_bytes(self, load: Load) -> int:
-        """Weights, caches, states to go back to and buffers."""
-        kept_bytes = self.cache_bytes(load) + rewind_bytes(self.caches, load.sequences)
-        return self.weights_bytes + kept_bytes + compute_bytes(self.width, load)
+        """Weights, caches and buffers."""
+        return self.weights_bytes + self.cache_bytes(load) + compute_bytes(self.width, load)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,6 @@ def _not_enough(need: ShardNeed, context_length: int, memory_bytes: int) -> Work
     sizes = {
         "weights": need.weights_bytes,
         f"a session of {context_length} positions": need.cache_bytes(load),
-        "states to go back to": rewind_bytes(need.caches, load.sequences),
         "compute buffers": compute_bytes(need.width, load),
         "left to the system": _headroom_bytes(memory_bytes),
     }

@@ -25,7 +25,7 @@ from node_app.worker.limits import Wishes
 from tests.simulators.fake_model import write_fake_model
 
 GIB = 1024**3
-NATIVE = Path(__file__).resolve().parents[5] / "native/src/llama_artifact.cpp"
+NATIVE = Path(__file__).resolve().parents[5] / "native/src/engine/llama_artifact.cpp"
 
 
 @pytest.fixture
