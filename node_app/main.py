@@ -25,10 +25,8 @@ from node_app.agent.worker_life import WorkerLife
 from node_app.artifacts.digest_cache import DigestCache
 from node_app.artifacts.model_file import ModelFile, open_model
 from node_app.hardware.detect import detect_hardware
-from node_app.loopback.limits import ApiLimits
-from node_app.loopback.openai.api import api_url, build_api
-from node_app.loopback.server import bind_loopback
-from node_app.loopback.status_server import LocalApi
+from node_app.loopback.openai.api import api_url, bind_api, build_api
+from node_app.loopback.status_server import StatusServer
 from node_app.settings import NodeSettings, SettingsError, parse_settings
 from node_app.site.golden_rows import GoldenSource
 from node_app.site.identity import IdentityStore
@@ -97,7 +95,7 @@ def _bind_api(settings: NodeSettings, model: ModelFile) -> socket.socket | None:
         if settings.api_port:
             raise SettingsError(f"--api-port: layers {model.layers} of {model.n_layers} cannot answer by themselves")
         return None
-    return None if settings.api_port is None else bind_loopback(settings.api_port)
+    return None if settings.api_port is None else bind_api(settings.api_port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +121,8 @@ async def run_node(parts: NodeParts) -> int:
         logger.info("no --site: this machine only, at %s", url)
     async with AsyncExitStack() as stack:
         if listening is not None:
-            await stack.enter_async_context(build_api(listening, agent, model, ApiLimits()))
-        await stack.enter_async_context(LocalApi(agent, model, parts.recent, url))
+            await stack.enter_async_context(build_api(listening, agent, model))
+        await stack.enter_async_context(StatusServer(agent, model, parts.recent, url))
         reason = await agent.run()
     if reason:
         sys.stderr.write(f"meshnet node: {reason}\n")
