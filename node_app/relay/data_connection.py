@@ -19,6 +19,7 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from meshnet.backoff import Backoff
 from meshnet.constants import GATEWAY_GRACE_S, MAX_MESSAGE_BYTES
 from meshnet.errors import ProtocolError
+from meshnet.failure_codes import FailureCode
 from meshnet.member import RelayMember
 from meshnet.member_events import (
     Binding,
@@ -202,7 +203,7 @@ class DataLink:
     async def _receive(self, socket: ClientConnection, member: RelayMember) -> None:
         data = await socket.recv()
         if isinstance(data, str):
-            raise ProtocolError("malformed", "Relay not understood", "a text message from the relay")
+            raise ProtocolError(FailureCode.MALFORMED, "Relay not understood", "a text message from the relay")
         member.receive(data)
         for event in member.events():
             self._handle(event)

@@ -19,6 +19,7 @@ from meshnet import __version__
 from meshnet.backoff import Backoff
 from meshnet.constants import MAX_MESSAGE_BYTES
 from meshnet.errors import MeshnetError, ProtocolError
+from meshnet.failure_codes import FailureCode
 from meshnet.v1 import control_pb2
 from node_app.site.control_machine import (
     CloseAsked,
@@ -216,5 +217,5 @@ class ControlLink:
 
 def _binary(data: str | bytes) -> bytes:
     if isinstance(data, str):
-        raise ProtocolError("malformed", "Site not understood", "control connection: a text message")
+        raise ProtocolError(FailureCode.MALFORMED, "Site not understood", "control connection: a text message")
     return data

@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from meshnet.constants import MAX_MESSAGE_BYTES, WIRE_VERSION, WIRE_VERSION_MIN
 from meshnet.errors import ProtocolError
+from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from meshnet.keys import SignatureContext, SigningKey
 from meshnet.v1 import control_pb2
@@ -246,4 +247,4 @@ def _one_line(words: str, length_max: int) -> str:
 
 
 def _broken(what: str) -> ProtocolError:
-    return ProtocolError("malformed", "Site not understood", f"control connection: {what}")
+    return ProtocolError(FailureCode.MALFORMED, "Site not understood", f"control connection: {what}")

@@ -16,6 +16,7 @@ import grpc.aio
 
 from meshnet.artifact.gguf import printable
 from meshnet.errors import WorkerError
+from meshnet.failure_codes import FailureCode
 from meshnet.v1 import frame_pb2, worker_pb2, worker_pb2_grpc
 from node_app.worker.refusal import WORKER_LOST, WORKER_TIMEOUT, StageRefusedError
 
@@ -208,7 +209,7 @@ class WorkerClient:
         except grpc.aio.AioRpcError as error:
             raise worker_error(error) from error
         if not reply.accepted:
-            raise StageRefusedError(reply.code or "not_ready", reply.message)
+            raise StageRefusedError(reply.code or FailureCode.NOT_READY, reply.message)
         return reply.contract
 
     async def close_session(self, session: bytes, epoch: int, reason: str) -> bool:
@@ -266,7 +267,7 @@ class WorkerClient:
             raise worker_error(error) from error
         outputs = list(reply.outputs)
         if len(outputs) != 1 or (outputs[0].dtype, outputs[0].codec) != (frame_pb2.DTYPE_F32, frame_pb2.CODEC_RAW):
-            raise WorkerError("wrong_shape", "Worker not understood", "the worker gave no rows of f32")
+            raise WorkerError(FailureCode.WRONG_SHAPE, "Worker not understood", "the worker gave no rows of f32")
         return outputs[0]
 
     async def unload(self) -> None:

@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from meshnet.errors import MeshnetError, RouteError, describe_unforeseen
+from meshnet.failure_codes import FailureCode
 from meshnet.generation.telemetry_board import TelemetryBoard
 from meshnet.generation.telemetry_pulse import TelemetryPulse
 from meshnet.openai.events import Failed, Finished, FinishReason, TelemetryUpdate, Usage
@@ -192,7 +193,7 @@ class Generation:
             message = f"The generation took longer than {self._parts.limits.generation_s:g} s."
             return self._failed(RouteError("generation_timeout", "Too long", message)), Ending.FAILED
         except MeshnetError as error:
-            if error.code == "gateway_lost" and self._outlet.is_behind:
+            if error.code == FailureCode.GATEWAY_LOST and self._outlet.is_behind:
                 return self._failed(_cancelled("client_too_slow")), Ending.CANCELLED
             return self._failed(error), Ending.FAILED
         except Exception as error:  # noqa: BLE001 - logged, in fewer words
