@@ -18,6 +18,7 @@ from meshnet.errors import ProtocolError
 from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from meshnet.keys import SignatureContext, SigningKey
+from meshnet.printable import one_line
 from meshnet.v1 import control_pb2
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class ControlMachine:
             self._events.append(_stored_told(message.stored))
         elif body == "notice" and self._phase is ControlPhase.OPEN:
             notice = message.notice
-            self._events.append(NoticeTold(_one_line(notice.code, 64), _one_line(notice.message, NOTICE_LENGTH_MAX)))
+            self._events.append(NoticeTold(one_line(notice.code, 64), one_line(notice.message, NOTICE_LENGTH_MAX)))
         else:
             raise _broken(f"the site sent {body or 'nothing'} in phase {self._phase.name}")
 
@@ -239,11 +240,6 @@ def _stored_told(stored: control_pb2.ReportStored) -> StoredTold:
     if stored.earned_micros > EARNED_MAX_MICROS:
         raise _broken(f"earnings of {stored.earned_micros} micro-credits")
     return StoredTold(stored.report_id, stored.earned_micros)
-
-
-def _one_line(words: str, length_max: int) -> str:
-    """Words of the site as they may be logged and shown."""
-    return "".join(one if one.isprintable() else " " for one in words[:length_max]).strip()
 
 
 def _broken(what: str) -> ProtocolError:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 import grpc
 import grpc.aio
 
-from meshnet.artifact.gguf import printable
 from meshnet.errors import WorkerError
 from meshnet.failure_codes import FailureCode
+from meshnet.printable import printable
 from meshnet.v1 import frame_pb2, worker_pb2, worker_pb2_grpc
 from node_app.worker.refusal import WORKER_LOST, WORKER_TIMEOUT, StageRefusedError
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meshnet.artifact.gguf import printable
 from meshnet.errors import WorkerError
 from meshnet.llama_library import BUILD_FOLDER, WORKER_PROGRAM, built_folder
 from meshnet.parent_death import bound_command
+from meshnet.printable import printable
 from node_app.worker.line_budget import LineBudget
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from meshnet.artifact.gguf import printable
 from meshnet.artifact.model.inventory import bytes_by_type
 from meshnet.inspect.as_json import CODEC_NAMES
+from meshnet.printable import printable
 from meshnet.sizes import size
 
 if TYPE_CHECKING:
