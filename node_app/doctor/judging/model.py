@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from meshnet.artifact.model.architectures import SERVED_ARCHITECTURES
 from meshnet.errors import ArtifactError, WorkerError
 from node_app.doctor.findings import GIB, MIB, Finding, failed, ok, warning
 from node_app.worker.limits import ShardNeed, Wishes, plan_limits
@@ -12,21 +13,6 @@ if TYPE_CHECKING:
     from meshnet.errors import MeshnetError
     from node_app.artifacts.model_file import ModelFile
     from node_app.hardware.base import MachineFigures
-
-# As the worker serves them; a test compares the lists. `fake` is the test engine's.
-SERVED_ARCHITECTURES: Final = (
-    "llama",
-    "qwen2",
-    "qwen3",
-    "qwen3moe",
-    "glm4moe",
-    "gpt-oss",
-    "gemma3",
-    "deepseek2",
-    "deepseek4",
-    "qwen35",
-    "qwen35moe",
-)
 
 
 def judge_hardware(figures: MachineFigures) -> Finding:

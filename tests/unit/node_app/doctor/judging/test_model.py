@@ -1,8 +1,7 @@
-"""The model against the worker's list and against this machine's memory."""
+"""The model against the architectures that are served and against this machine's memory."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from meshnet.errors import ArtifactError, MeshnetError
 from node_app.artifacts.model_file import open_model
 from node_app.doctor.findings import Verdict
 from node_app.doctor.judging.model import (
-    SERVED_ARCHITECTURES,
     judge_hardware,
     judge_memory,
     judge_model,
@@ -25,18 +23,11 @@ from node_app.worker.limits import Wishes
 from tests.simulators.fake_model import write_fake_model
 
 GIB = 1024**3
-NATIVE = Path(__file__).resolve().parents[5] / "native/src/engine/llama_artifact.cpp"
 
 
 @pytest.fixture
 def fake_model(tmp_path: Path) -> Path:
     return write_fake_model(tmp_path / "fake.gguf", n_layers=4, width=16, context_length=512)
-
-
-def test_the_list_of_architectures_is_the_workers() -> None:
-    declared = re.search(r"kArchitectures = \{([^}]*)\}", NATIVE.read_text())
-    assert declared is not None
-    assert tuple(re.findall(r'"([a-z0-9-]+)"', declared[1])) == SERVED_ARCHITECTURES
 
 
 def test_a_model_is_described(fake_model: Path) -> None:
