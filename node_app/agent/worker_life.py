@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from node_app.artifacts.digest_cache import DigestCache
     from node_app.artifacts.model_file import ModelFile
     from node_app.hardware.base import Hardware
-    from node_app.sessions.session_plane import SessionPlane
+    from node_app.sessions.node_sessions import NodeSessions
     from node_app.site.golden_rows import GoldenSource
     from node_app.worker.client import LoadedShard, ProbeResult, WorkerClient
     from node_app.worker.supervisor import RunningWorker, WorkerSupervisor
@@ -203,28 +203,28 @@ class WorkerLife:
         chunk_rows = measured_rows(limits.ubatch_rows, limits.context_length)
         return ShardShape(layers.layer_end - layers.layer_begin, self._model.tail_share, chunk_rows)
 
-    async def serve(self, plane: SessionPlane, on_status: Callable[[], None]) -> WorkerEnd:
+    async def serve(self, sessions: NodeSessions, on_status: Callable[[], None]) -> WorkerEnd:
         """Carry messages and watch health until the worker is of no use; return how it ended."""
 
         def take_status(status: worker_pb2.StatusReply) -> None:
             self.status = status
-            plane.reconcile(status)
+            sessions.reconcile(status)
             on_status()
 
         def take_probe(result: ProbeResult) -> None:
             if self._shard is not None:
                 self._shard.tracker.observe(result.compute_us)
 
-        carrying = asyncio.create_task(self._carry(plane), name="bridge")
+        carrying = asyncio.create_task(self._carry(sessions), name="bridge")
         try:
             return await self._supervisor.watch(take_status, take_probe)
         finally:
             carrying.cancel()
             await asyncio.gather(carrying, return_exceptions=True)
 
-    async def _carry(self, plane: SessionPlane) -> None:
+    async def _carry(self, sessions: NodeSessions) -> None:
         try:
-            await plane.carry(self._running().client)
+            await sessions.carry(self._running().client)
         except WorkerError as error:
             self._supervisor.condemn(EndCause.BRIDGE_LOST, f"the bridge broke: {error.message}")
         else:

@@ -33,6 +33,6 @@ def build_api(listening: socket.socket, agent: Agent, model: ModelFile, limits: 
         limits: of its clients.
     """
     served = ServedModel(agent, model)
-    answering = Answering(served, agent.plane.local, agent.settings.name, limits)
+    answering = Answering(served, agent.sessions.local, agent.settings.name, limits)
     endpoints = Endpoints(listening.getsockname()[1], served, answering)
     return LocalServer(listening, endpoints.serve, endpoints.refuse, limits)

@@ -15,7 +15,7 @@ from meshnet.keys import SigningKey
 from meshnet.member_events import Binding
 from meshnet.packets import PacketKind
 from meshnet.tickets import sign_ticket
-from node_app.relay.data_connection import DataLink
+from node_app.relay.data_connection import DataConnection, DataListener
 from node_app.relay.packet_queue import Offer
 from node_app.worker.refusal import StageRefusedError
 from tests.integration.node_app.cuttable_proxy import CuttableProxy, a_cuttable_proxy
@@ -55,6 +55,9 @@ class Listener:
         self.over.append((key, code))
         self.changed.set()
 
+    def callables(self) -> DataListener:
+        return DataListener(self.on_data_changed, self.on_packets, self.on_binding_over)
+
     async def wait_until(self, is_so: object) -> None:
         async with asyncio.timeout(DEADLINE_S):
             while not is_so():  # type: ignore[operator]
@@ -64,7 +67,7 @@ class Listener:
 
 @dataclass
 class Setting:
-    link: DataLink
+    link: DataConnection
     listener: Listener
     proxy: CuttableProxy
     gateway: Member
@@ -83,7 +86,7 @@ async def a_setting() -> AsyncIterator[Setting]:
         gateway = await stack.enter_async_context(Member.connected(relay.url))
         await gateway.bind(GATEWAY_STAGE)
         key, listener = SigningKey.generate(), Listener()
-        link = DataLink(key, listener, lambda: 0.0)
+        link = DataConnection(key, listener.callables(), lambda: 0.0)
         running = asyncio.create_task(link.run(lambda: f"ws://127.0.0.1:{proxy.port}/data"))
         try:
             yield Setting(link, listener, proxy, gateway, key)
@@ -187,7 +190,7 @@ async def test_news_of_the_relay_end_a_long_wait(monkeypatch: pytest.MonkeyPatch
     async with a_relay() as relay, a_cuttable_proxy(relay.port) as proxy:
         proxy.is_open = False
         urls = [f"ws://127.0.0.1:{proxy.port}"]
-        link = DataLink(SigningKey.generate(), listener, lambda: 0.0)
+        link = DataConnection(SigningKey.generate(), listener.callables(), lambda: 0.0)
         running = asyncio.create_task(link.run(lambda: urls[0]))
         async with asyncio.timeout(DEADLINE_S):
             while not proxy.turned_away:  # noqa: ASYNC110 - the proxy only counts
@@ -203,7 +206,7 @@ async def test_the_way_to_the_relay_is_measured() -> None:
     """Over a line of 20 ms each way, without waiting for the connection's regular pings."""
     async with a_relay() as relay, long_lines([f"127.0.0.1:{relay.port}"]) as lines:
         await lines.set(20.0, None)
-        link = DataLink(SigningKey.generate(), Listener(), lambda: 0.0)
+        link = DataConnection(SigningKey.generate(), Listener().callables(), lambda: 0.0)
         assert link.latency_ms is None
         running = asyncio.create_task(link.run(lambda: f"ws://{lines.addresses[0]}/data"))
         try:
