@@ -31,7 +31,7 @@ from node_app.agent.events import (
     WorkerGivenUp,
     WorkerStarted,
 )
-from node_app.agent.plan import Step, is_offered, plan_steps
+from node_app.agent.plan import PlanStep, is_offered, plan_steps
 from node_app.agent.site_side import SiteContext, SiteSide
 from node_app.agent.state import AgentState, WorkerPhase, apply
 from node_app.agent.worker_life import WorkerEndedError, WorkerLife
@@ -86,21 +86,21 @@ class Agent:
         self.state = AgentState(has_site=bool(site_url), node_id=parts.identity.node_id(site_url) if site_url else "")
         self.sessions = NodeSessions(key, self, parts.jitter)
         self._site = self._make_site_side(parts, key) if site_url else None
-        self._running: dict[Step, asyncio.Task[None]] = {}
+        self._running: dict[PlanStep, asyncio.Task[None]] = {}
         self._has_changed = asyncio.Event()
-        self._executors: dict[Step, Callable[[], Awaitable[None]]] = {
-            Step.START_WORKER: self._start_worker,
-            Step.LOAD_SHARD: self._load_shard,
-            Step.TEST_SHARD: self._test_shard,
-            Step.MEASURE_SHARD: self._measure_shard,
-            Step.SERVE: self._serve,
-            Step.HOLD_DATA: self._hold_data,
+        self._executors: dict[PlanStep, Callable[[], Awaitable[None]]] = {
+            PlanStep.START_WORKER: self._start_worker,
+            PlanStep.LOAD_SHARD: self._load_shard,
+            PlanStep.TEST_SHARD: self._test_shard,
+            PlanStep.MEASURE_SHARD: self._measure_shard,
+            PlanStep.SERVE: self._serve,
+            PlanStep.HOLD_DATA: self._hold_data,
         }
         if self._site is not None:
             self._executors |= {
-                Step.ENROL: self._site.enrol,
-                Step.HOLD_CONTROL: self._site.hold_control,
-                Step.REPORT: self._site.report,
+                PlanStep.ENROL: self._site.enrol,
+                PlanStep.HOLD_CONTROL: self._site.hold_control,
+                PlanStep.REPORT: self._site.report,
             }
 
     def _make_site_side(self, parts: AgentParts, key: SigningKey) -> SiteSide:
@@ -144,7 +144,7 @@ class Agent:
         finally:
             await self._end()
 
-    def _bring_about(self, wanted: frozenset[Step]) -> None:
+    def _bring_about(self, wanted: frozenset[PlanStep]) -> None:
         """Start what is wanted and not running; cancel what runs and is not wanted."""
         for step, task in self._running.items():
             if step not in wanted:
@@ -153,7 +153,7 @@ class Agent:
             task = asyncio.create_task(self._execute(step), name=step.name)
             self._running[step] = task
 
-    async def _execute(self, step: Step) -> None:
+    async def _execute(self, step: PlanStep) -> None:
         try:
             await self._executors[step]()
         except Exception as error:

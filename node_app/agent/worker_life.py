@@ -19,7 +19,7 @@ from node_app.artifacts.digest_cache import changed
 from node_app.site.golden_rows import too_slow
 from node_app.system.blocking import run_blocking
 from node_app.system.runtime_directory import compute_turn_path
-from node_app.worker.limits import ShardNeed, Wishes, WorkerLimits, plan_limits
+from node_app.worker.limits import AskedLimits, ShardNeed, WorkerLimits, plan_limits
 from node_app.worker.measure import ShardShape, measure_shard
 from node_app.worker.refusal import WORKER_LOST
 from node_app.worker.restart import EndCause, WorkerEnd
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from node_app.hardware.base import Hardware
     from node_app.sessions.node_sessions import NodeSessions
     from node_app.site.golden_rows import GoldenSource
-    from node_app.worker.client import LoadedShard, ProbeResult, WorkerClient
+    from node_app.worker.client import LoadResult, ProbeResult, WorkerClient
     from node_app.worker.supervisor import RunningWorker, WorkerSupervisor
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class WorkerEndedError(Exception):
 class _Loaded:
     artifact_digest: bytes
     limits: WorkerLimits
-    shard: LoadedShard
+    shard: LoadResult
 
 
 class WorkerLife:
@@ -65,7 +65,7 @@ class WorkerLife:
         self,
         supervisor: WorkerSupervisor,
         model: ModelFile,
-        wishes: Wishes,
+        asked: AskedLimits,
         hardware: Hardware,
         digests: DigestCache,
         *,
@@ -73,7 +73,7 @@ class WorkerLife:
     ) -> None:
         self._supervisor = supervisor
         self._model = model
-        self._wishes = wishes
+        self._asked = asked
         self._hardware = hardware
         self._digests = digests
         self._goldens = goldens
@@ -250,4 +250,4 @@ class WorkerLife:
     def _plan_limits(self) -> WorkerLimits:
         model, figures = self._model, self._hardware.figures()
         need = ShardNeed(model.weights_bytes, model.caches, model.width, model.context_length)
-        return plan_limits(need, self._wishes, figures.cores, figures.memory_available_bytes)
+        return plan_limits(need, self._asked, figures.cores, figures.memory_available_bytes)

@@ -35,7 +35,7 @@ from meshnet.member_events import (
     StageLost,
 )
 from node_app.relay.held_bindings import HeldBinding, HeldBindings
-from node_app.relay.packet_queue import Offer, PacketQueue
+from node_app.relay.packet_queue import PacketQueue, QueueResult
 from node_app.system.racing import race
 from node_app.system.unreachable import why_unreachable
 from node_app.worker.refusal import RELAY_LOST
@@ -135,11 +135,11 @@ class DataConnection:
             self._member.unbind(binding)
             self._has_work.set()
 
-    def send(self, packet: Packet) -> Offer:
+    def send(self, packet: Packet) -> QueueResult:
         """Queue a packet; leaves once its session is bound."""
-        offer = self._queue.offer(packet)
+        result = self._queue.offer(packet)
         self._has_work.set()
-        return offer
+        return result
 
     async def run(self, url: Callable[[], str]) -> None:
         """Hold the connection until cancelled; `url` is asked before each try, since a site may move its relay."""

@@ -18,7 +18,7 @@ from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from meshnet.packets import Packet, PacketKind
 from meshnet.v1 import frame_pb2, session_pb2, worker_pb2
-from node_app.relay.packet_queue import Offer
+from node_app.relay.packet_queue import QueueResult
 from node_app.sessions.meter import RollingRate
 from node_app.system.racing import race
 
@@ -51,7 +51,7 @@ class Bridging:
         to_worker: WorkerQueue,
         stages: StageKeeper,
         local: LocalSessions,
-        send_packet: Callable[[Packet], Offer],
+        send_packet: Callable[[Packet], QueueResult],
         end_session: Callable[[SessionKey, str, str], None],
     ) -> None:
         self._to_worker = to_worker
@@ -115,7 +115,7 @@ class Bridging:
         if message.edge.HasField("failure"):
             failure = message.edge.failure
             stage.worker_reason = (failure.code, failure.message)
-        if self._send_packet(packet_from_message(message, stage.stage)) is Offer.OVERFLOW:
+        if self._send_packet(packet_from_message(message, stage.stage)) is QueueResult.OVERFLOW:
             text = "the worker sent more than the relay takes for this session"
             self._end_session(stage.key, FailureCode.WINDOW_EXCEEDED, text)
 

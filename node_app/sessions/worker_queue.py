@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from meshnet.failure_codes import FailureCode
-from node_app.relay.packet_queue import Offer, PacketQueue
+from node_app.relay.packet_queue import PacketQueue, QueueResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ class WorkerQueue(PacketQueue):
     def receive(self, packets: Iterable[Packet]) -> None:
         """Take packets for the worker, from the relay or of this machine's own sessions."""
         for packet in packets:
-            if self.offer(packet) is Offer.OVERFLOW:
+            if self.offer(packet) is QueueResult.OVERFLOW:
                 message = "more in flight than its windows allow"
                 self._end_session(packet.key, FailureCode.WINDOW_EXCEEDED, message)
         self._has_packets.set()

@@ -16,7 +16,7 @@ from meshnet.member_events import Binding
 from meshnet.packets import PacketKind
 from meshnet.tickets import sign_ticket
 from node_app.relay.data_connection import DataConnection, DataListener
-from node_app.relay.packet_queue import Offer
+from node_app.relay.packet_queue import QueueResult
 from node_app.worker.refusal import StageRefusedError
 from tests.integration.node_app.cuttable_proxy import CuttableProxy, a_cuttable_proxy
 from tests.integration.relay.process import SITE_KEY, Member, a_key, a_packet, a_relay, a_ticket
@@ -104,7 +104,7 @@ async def test_packets_go_both_ways_in_order() -> None:
         assert [packet.payload[0] for packet in setting.listener.packets] == list(range(20))
         for number in range(20):
             answer = a_packet(0, GATEWAY_STAGE, bytes([number]), kind=PacketKind.CONTROL)
-            assert setting.link.send(answer) is Offer.TAKEN
+            assert setting.link.send(answer) is QueueResult.TAKEN
         assert await setting.gateway.payloads(20) == [bytes([number]) for number in range(20)]
 
 
@@ -137,7 +137,7 @@ async def test_a_long_loss_ends_the_sessions_once_and_the_link_comes_back() -> N
         setting.proxy.cut()
         await setting.listener.wait_until(lambda: setting.listener.over)
         assert setting.listener.over == [(HEAD.key, "relay_lost")]
-        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is Offer.STRAY
+        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is QueueResult.STRAY
         setting.proxy.is_open = True
         await setting.listener.wait_until(lambda: setting.listener.connected[-1])
         assert len(setting.listener.over) == 1
@@ -149,7 +149,7 @@ async def test_a_refused_ticket_refuses_the_stage() -> None:
         with pytest.raises(StageRefusedError, match="ticket_forged"):
             async with asyncio.timeout(DEADLINE_S):
                 await setting.link.bind(HEAD, forged, QUEUE_BYTES)
-        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is Offer.STRAY
+        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is QueueResult.STRAY
 
 
 async def test_a_bind_that_is_given_up_leaves_nothing() -> None:
@@ -159,7 +159,7 @@ async def test_a_bind_that_is_given_up_leaves_nothing() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await setting.link.bind(HEAD, setting.ticket(), QUEUE_BYTES)
-        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is Offer.STRAY
+        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is QueueResult.STRAY
 
 
 async def test_an_unbound_session_is_over_for_the_relay_too() -> None:
@@ -178,9 +178,9 @@ async def test_a_session_that_sends_more_than_its_limit_overflows_alone() -> Non
         async with asyncio.timeout(DEADLINE_S):
             await setting.link.bind(HEAD, setting.ticket(), 1000)
         large = a_packet(0, GATEWAY_STAGE, bytes(2000), kind=PacketKind.CONTROL)
-        assert setting.link.send(large) is Offer.OVERFLOW
+        assert setting.link.send(large) is QueueResult.OVERFLOW
         small = a_packet(0, GATEWAY_STAGE, b"small", kind=PacketKind.CONTROL)
-        assert setting.link.send(small) is Offer.TAKEN
+        assert setting.link.send(small) is QueueResult.TAKEN
         assert await setting.gateway.payloads(1) == [b"small"]
 
 
