@@ -19,7 +19,7 @@ from node_app.doctor.judging.model import (
 )
 from node_app.hardware.base import MachineFigures
 from node_app.settings import LayerSpan, SettingsError
-from node_app.worker.limits import Wishes
+from node_app.worker.limits import AskedLimits
 from tests.simulators.fake_model import write_fake_model
 
 GIB = 1024**3
@@ -71,7 +71,7 @@ def test_an_architecture_that_is_not_served_fails(fake_model: Path) -> None:
 def test_memory(memory_bytes: int | None, verdict: Verdict, part: str, fake_model: Path) -> None:
     caches = (LayerCache((Rows(2 << 20),)),)
     model = replace(open_model(fake_model, None), caches=caches, weights_bytes=128 << 20)
-    finding = judge_memory(model, Wishes(None, None, 4), MachineFigures(2, memory_bytes, memory_bytes))
+    finding = judge_memory(model, AskedLimits(None, None, 4), MachineFigures(2, memory_bytes, memory_bytes))
     assert finding.verdict is verdict
     assert part in finding.summary
     assert bool(finding.advice) == (verdict is not Verdict.OK)
@@ -79,7 +79,7 @@ def test_memory(memory_bytes: int | None, verdict: Verdict, part: str, fake_mode
 
 def test_a_context_beyond_the_model_fails(fake_model: Path) -> None:
     figures = MachineFigures(2, 16 * GIB, 16 * GIB)
-    finding = judge_memory(open_model(fake_model, None), Wishes(None, 1024, 4), figures)
+    finding = judge_memory(open_model(fake_model, None), AskedLimits(None, 1024, 4), figures)
     assert finding.verdict is Verdict.FAILED
     assert "512 positions" in finding.summary
 
