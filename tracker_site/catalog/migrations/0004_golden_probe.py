@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
                 blank=True,
                 default="",
                 editable=False,
-                help_text="SHA-256 of its golden probe; empty: nodes test nothing.",
+                help_text="SHA-256 of its golden probe; if this is empty, nodes serve the model untested.",
                 max_length=64,
             ),
             preserve_default=False,
