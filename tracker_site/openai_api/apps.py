@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class OpenaiApiConfig(AppConfig):
-    """The API; it has no tables of its own."""
+    """The app of the OpenAI API; it has no tables."""
 
     name = "tracker_site.openai_api"
     label = "openai_api"
