@@ -82,23 +82,28 @@ export class TelemetryView {
     const key = JSON.stringify(stages.map(shown));
     if (key !== this.routeKey && stages.length) {
       this.routeKey = key;
-      this.at.route.replaceChildren(...stages.map((stage, index) => stageBox(stage, stages[index - 1])));
+      const layerCount = stages.at(-1).layer_end; // a route covers all layers of the model
+      this.at.route.replaceChildren(...stages.map((stage, index) => stageBox(stage, stages[index - 1], layerCount)));
     }
     stages.forEach((stage, index) => updateBox(this.at.route.children[index], stage, health[index]));
   }
 }
 
-function stageBox(stage, before) {
+function stageBox(stage, before, layerCount) {
   const box = document.createElement("li");
   box.className = "stage";
   box.append(
     part("carrier", `${before ? rowsOf(before) : "tokens"}, ${stage.carrier}`),
     part("node", stage.node),
-    part("layers", `layers ${stage.layer_begin}-${stage.layer_end - 1}`),
+    part("layers", layersText(stage, layerCount)),
     part("recipe", stage.recipe),
     part("residence", ""),
   );
   return box;
+}
+
+function layersText({ layer_begin: begin, layer_end: end }, layerCount) {
+  return end - begin === 1 ? `layer ${begin} of ${layerCount}` : `layers ${begin}-${end - 1} of ${layerCount}`;
 }
 
 function rowsOf({ seam_codec: codec }) {
