@@ -5,7 +5,7 @@ PRESET ?= cpu
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help bootstrap browser torch native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs bench-baseline tiny-models asan fuzz proto proto-check lint words format test patches-verify clean
+.PHONY: help bootstrap browser torch native demo model inspect parity oracle self-test bench-split bench-steps bench-batch bench-turn bench-prefill bench-codecs bench-baseline tiny-models asan fuzz proto proto-check lint words format test test-fast cluster patches-verify clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 18
@@ -16,7 +16,7 @@ bootstrap: ## set up system packages, .venv, llama.cpp's source and bindings (at
 browser: ## make a Chromium available for the browser tests alone (`make test` does it itself)
 	@$(PYTHON) packaging/chromium.py
 
-native: bootstrap ## build libllama and meshnet-worker into build/native/$(PRESET)/bin
+native: bootstrap ## build libllama, meshnet-worker and meshnet-worker-measure into build/native/$(PRESET)/bin
 	@$(VENV) native/tools/build.py $(PRESET)
 
 model: bootstrap ## fetch and verify the demo model
@@ -87,6 +87,13 @@ format: bootstrap ## format Python and C++
 test: bootstrap ## build what is missing and run everything; the last line is JSON
 	@$(VENV) packaging/run_tests.py
 
+test-fast: bootstrap ## run the tests that need no native build: three minutes, and it says what it leaves out; the last line is JSON
+	@$(VENV) packaging/fast_tests.py
+
+cluster: native ## run the tests of two site processes on PostgreSQL and Redis, which it installs or unpacks
+	@$(VENV) packaging/cluster_parts.py
+	@$(VENV) -m pytest --no-skips -m cluster --junitxml=build/reports/cluster.xml $(ARGS) tests/cluster
+
 parity: native model tiny-models ## compare split and unsplit bit for bit, between processes and through the whole stack
 	@LLAMA_CPP_LIB_PATH=$(CURDIR)/build/native/cpu/bin PYTHONPATH=packaging/demo $(VENV) -m tests.parity $(ARGS)
 
@@ -102,4 +109,4 @@ patches-verify: bootstrap ## rebuild the patched llama.cpp source from the archi
 	@$(VENV) native/tools/llama_source.py verify
 
 clean: ## remove everything generated except downloads
-	rm -rf .venv build/native build/llama.cpp build/llama.cpp.stamp build/bootstrap.stamp build/prefix build/browser build/qt build/fuzz build/reports
+	rm -rf .venv build/native build/llama.cpp build/llama.cpp.stamp build/bootstrap.stamp build/prefix build/browser build/qt build/cluster build/fuzz build/reports

@@ -25,10 +25,8 @@ from node_app.agent.worker_life import WorkerLife
 from node_app.artifacts.digest_cache import DigestCache
 from node_app.artifacts.model_file import ModelFile, open_model
 from node_app.hardware.detect import detect_hardware
-from node_app.loopback.limits import ApiLimits
-from node_app.loopback.openai.api import api_url, build_api
-from node_app.loopback.server import bind_loopback
-from node_app.loopback.status_server import LocalApi
+from node_app.loopback.openai.api import api_url, bind_api, build_api
+from node_app.loopback.status_server import StatusServer
 from node_app.settings import NodeSettings, SettingsError, parse_settings
 from node_app.site.golden_rows import GoldenSource
 from node_app.site.identity import IdentityStore
@@ -38,7 +36,7 @@ from node_app.system.open_files import raise_open_files_limit
 from node_app.system.runtime_directory import local_links_directory, socket_path
 from node_app.system.state_files import hold_directory, prepare_directory
 from node_app.worker.health import HealthLimits
-from node_app.worker.limits import Wishes
+from node_app.worker.limits import AskedLimits
 from node_app.worker.process import WorkerCommand, find_worker_program
 from node_app.worker.supervisor import WorkerSupervisor
 
@@ -74,7 +72,6 @@ def main(arguments: Sequence[str]) -> int:
                 socket_path=socket_path(settings.state_dir),
                 link_listen=choose_listen_address(settings.site_url, settings.carrier, settings.link_listen),
                 local_links=local_links_directory,
-                allow_capture=settings.allow_capture,
             )
             return asyncio.run(run_node(NodeParts(settings, model, command, recent, listening)))
     except MeshnetError as error:
@@ -98,7 +95,7 @@ def _bind_api(settings: NodeSettings, model: ModelFile) -> socket.socket | None:
         if settings.api_port:
             raise SettingsError(f"--api-port: layers {model.layers} of {model.n_layers} cannot answer by themselves")
         return None
-    return None if settings.api_port is None else bind_loopback(settings.api_port)
+    return None if settings.api_port is None else bind_api(settings.api_port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +121,8 @@ async def run_node(parts: NodeParts) -> int:
         logger.info("no --site: this machine only, at %s", url)
     async with AsyncExitStack() as stack:
         if listening is not None:
-            await stack.enter_async_context(build_api(listening, agent, model, ApiLimits()))
-        await stack.enter_async_context(LocalApi(agent, model, parts.recent, url))
+            await stack.enter_async_context(build_api(listening, agent, model))
+        await stack.enter_async_context(StatusServer(agent, model, parts.recent, url))
         reason = await agent.run()
     if reason:
         sys.stderr.write(f"meshnet node: {reason}\n")
@@ -134,8 +131,8 @@ async def run_node(parts: NodeParts) -> int:
 
 def _build_agent(parts: NodeParts, ready: ReadyLine) -> Agent:
     settings = parts.settings
-    wishes = Wishes(settings.threads, settings.context_length, settings.max_sessions)
+    asked = AskedLimits(settings.threads, settings.context_length, settings.max_sessions)
     supervisor, digests = WorkerSupervisor(parts.command, HealthLimits()), DigestCache(settings.state_dir)
     goldens = GoldenSource(settings.site_url) if settings.site_url else None
-    life = WorkerLife(supervisor, parts.model, wishes, detect_hardware(), digests, goldens=goldens)
+    life = WorkerLife(supervisor, parts.model, asked, detect_hardware(), digests, goldens=goldens)
     return Agent(AgentParts(settings, IdentityStore(settings.state_dir), life, random.random, ready.observe))

@@ -69,7 +69,6 @@ class NodeSettings:
         context_length: positions per session; None: from the model and the memory.
         max_sessions: sessions served at once.
         api_port: of the local API on 127.0.0.1; 0: a free one; None: do not open it.
-        allow_capture: lets the worker's captures give out what sessions compute (tests of parity only).
     """
 
     site_url: str
@@ -86,7 +85,6 @@ class NodeSettings:
     context_length: int | None
     max_sessions: int
     api_port: int | None
-    allow_capture: bool
     json_log: bool
     once_ready_line: bool
 
@@ -187,9 +185,6 @@ def _build_parser() -> OptionParser:
     parser.add_argument("--context", metavar="N", help="positions per session")
     parser.add_argument("--max-sessions", metavar="N", help="sessions at once (default 4)")
     parser.add_argument("--api-port", metavar="N", help="port of the local API, or none (default: a free port)")
-    parser.add_argument(
-        "--allow-capture", action="store_true", help="let captures give what sessions compute; tests only"
-    )
     parser.add_argument("--json-log", action="store_true", help="log lines as JSON objects")
     parser.add_argument("--once-ready-line", action="store_true", help="print the ready line the first time only")
     return parser
@@ -275,7 +270,6 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         max_sessions=values.parsed("max_sessions", number_parser(1, SESSIONS_MAX)) or DEFAULT_SESSIONS,
         upload_bytes_per_s=values.parsed("upload_mbit", parse_upload_mbit) or 0,
         api_port=values.parsed("api_port", parse_api_port) if values.text("api_port") else 0,
-        allow_capture=parsed.allow_capture,
         json_log=parsed.json_log,
         once_ready_line=parsed.once_ready_line,
     )

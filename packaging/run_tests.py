@@ -1,20 +1,26 @@
 """Build what is missing and run everything: Python, native, end to end. `make test`.
 
-Writes JUnit files to build/reports and ends with one JSON line of counts. No skip is allowed. Exit status 1 when
-anything failed, or when the Python or the native part ran no test: a run that tests nothing is not a success.
+Writes JUnit files to build/reports and ends with the slowest tests and one JSON line of counts. No skip is allowed.
+Exit status 1 when anything failed, or when the Python or the native part ran no test: a run that tests nothing is not
+a success. Only the tests that need PostgreSQL and Redis are left to `make cluster`.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import qt_libraries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "build/reports"
@@ -29,6 +35,7 @@ PREPARATIONS = (
 # A whole part may take this long before it is ended as hung.
 _PART_TIMEOUT_S = 2400
 _PYTEST_NOTHING_COLLECTED = 5
+_SLOWEST_SHOWN = 10
 
 
 @dataclass
@@ -55,10 +62,28 @@ def read_junit(path: Path) -> PartResult:
     """Count the test cases of a JUnit file; a missing file is a failure: the part died before it could write."""
     if not path.is_file():
         return PartResult(ran=0, skipped=0, failed=1)
-    cases = list(ET.parse(path).getroot().iter("testcase"))  # noqa: S314 - written by our own run
+    cases = _cases(path)
     skipped = sum(1 for case in cases if case.find("skipped") is not None)
     failed = sum(1 for case in cases if case.find("failure") is not None or case.find("error") is not None)
     return PartResult(ran=len(cases) - skipped, skipped=skipped, failed=failed)
+
+
+def _cases(path: Path) -> list[ET.Element]:
+    return list(ET.parse(path).getroot().iter("testcase"))  # noqa: S314 - written by our own run
+
+
+def slowest_tests(paths: Iterable[Path], count: int = _SLOWEST_SHOWN) -> list[tuple[float, str]]:
+    """Return seconds and name of the slowest cases in these JUnit files, slowest first; a file may be missing."""
+    cases = [case for path in paths if path.is_file() for case in _cases(path)]
+    named = [(float(case.get("time", 0)), f"{case.get('classname')}.{case.get('name')}") for case in cases]
+    return heapq.nlargest(count, named)
+
+
+def print_slowest(paths: Iterable[Path]) -> None:
+    """Print a line for each of the slowest tests."""
+    print(f"test: the {_SLOWEST_SHOWN} slowest")
+    for seconds, name in slowest_tests(paths):
+        print(f"{seconds:8.2f} s  {name}", flush=True)
 
 
 def exit_status(counts: Counts) -> int:
@@ -106,7 +131,7 @@ def run_everything() -> Counts:
     counts = Counts()
     for command in PREPARATIONS:
         counts.failed += 1 if _run([sys.executable, *command]) else 0
-    python = _part(_pytest("not e2e", REPORTS / "python.xml"), REPORTS / "python.xml")
+    python = _part(_pytest("not e2e and not cluster", REPORTS / "python.xml"), REPORTS / "python.xml")
     native = _part(_ctest(REPORTS / "native.xml"), REPORTS / "native.xml")
     e2e = _part(_pytest("e2e", REPORTS / "e2e.xml"), REPORTS / "e2e.xml", may_be_empty=True)
     counts.python, counts.native, counts.e2e = python.ran, native.ran, e2e.ran
@@ -117,9 +142,10 @@ def run_everything() -> Counts:
 
 
 def main() -> int:
-    """Run everything and print the line of counts last."""
+    """Run everything; print the slowest tests and, last, the line of counts."""
     REPORTS.mkdir(parents=True, exist_ok=True)
     counts = run_everything()
+    print_slowest(REPORTS / name for name in ("python.xml", "native.xml", "e2e.xml"))
     print(json.dumps(asdict(counts)), flush=True)
     return exit_status(counts)
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import chromium
+import cluster_parts
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -57,19 +58,26 @@ _MODULES = {
 }
 
 
+def _reason_not_to_start(item: pytest.Item) -> str | None:
+    """Name a program that the test starts and this machine lacks."""
+    if item.get_closest_marker("native") and not (NATIVE_BIN / "meshnet-worker").exists():
+        return "no native build: run `make native`"
+    if item.get_closest_marker("browser") and chromium.find() is None:
+        return "no Chromium: run `make browser`"
+    if item.get_closest_marker("cluster") and (cluster_parts.find() is None or cluster_parts.missing_libraries()):
+        return "no PostgreSQL, no Redis, or not the extra [cluster]: run `make cluster`"
+    return None
+
+
 def _reason_not_to_run(item: pytest.Item) -> str | None:
     if item.get_closest_marker("qt") and (reason := _reason_not_to_load_qt()):
         return reason
-    if item.get_closest_marker("native") and not (NATIVE_BIN / "meshnet-worker").exists():
-        return "no native build: run `make native`"
     for marker, (module, reason) in _MODULES.items():
         if item.get_closest_marker(marker) and importlib.util.find_spec(module) is None:
             return reason
     if item.get_closest_marker("llama") and "LLAMA_CPP_LIB_PATH" not in os.environ:
         return "no shared libllama: run `make native`"
-    if item.get_closest_marker("browser") and chromium.find() is None:
-        return "no Chromium: run `make browser`"
-    return None
+    return _reason_not_to_start(item)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -106,6 +114,12 @@ def pytest_make_collect_report(
 def worker_program() -> Path:
     """The built worker; tests that use it carry the marker `native`."""
     return NATIVE_BIN / "meshnet-worker"
+
+
+@pytest.fixture
+def measure_program(worker_program: Path) -> Path:
+    """The built worker with captures and profiles, which is not shipped."""
+    return worker_program.with_name("meshnet-worker-measure")
 
 
 @pytest.fixture(scope="session")

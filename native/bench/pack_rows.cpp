@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "seam_codec.h"
+#include "wire/seam_codec.h"
 
 namespace meshnet {
 namespace {

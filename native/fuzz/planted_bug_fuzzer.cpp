@@ -3,7 +3,7 @@
 #include <array>
 #include <memory>
 
-#include "tensor_codec.h"
+#include "wire/tensor_codec.h"
 #include "wire_records.h"
 
 namespace meshnet::fuzz {

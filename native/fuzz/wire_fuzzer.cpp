@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "machine_fixture.h"
-#include "seam_codec.h"
-#include "tensor_codec.h"
+#include "session/machine_fixture.h"
+#include "wire/edge_codec.h"
+#include "wire/fragment.h"
+#include "wire/seam_codec.h"
+#include "wire/tensor_codec.h"
 #include "wire_records.h"
 
 namespace meshnet::fuzz {

@@ -1,7 +1,7 @@
 """Which checks there are: each reads, then judges.
 
 Invariant: what is imported at the top needs `meshnet` and the standard library alone; the rest is imported by the check
-that needs it, so that a missing package costs the checks that need it and no other.
+that needs it, so that a missing package costs the checks that need it and no other; it does so under `IMPORT_LOCK`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from meshnet.errors import MeshnetError
 from node_app.doctor.check_runs import Check
 from node_app.doctor.findings import Finding, failed
+from node_app.doctor.importing import IMPORT_LOCK
 from node_app.doctor.judging import computer, site, state, worker
 from node_app.doctor.reading import computer as computer_reading
 from node_app.doctor.reading import programs
@@ -76,8 +77,9 @@ def _peer_checks(options: DoctorOptions) -> Iterator[Check]:
 
 
 def _check_packages(asked: Path | None) -> Iterable[Finding]:
-    from meshnet.llama_library import name_library  # noqa: PLC0415 - see the module's invariant
-    from node_app.worker.process import find_worker_program  # noqa: PLC0415
+    with IMPORT_LOCK:
+        from meshnet.llama_library import name_library  # noqa: PLC0415 - see the module's invariant
+        from node_app.worker.process import find_worker_program  # noqa: PLC0415
 
     environment = dict(os.environ)
     with suppress(MeshnetError):  # told by the worker's check
@@ -87,7 +89,8 @@ def _check_packages(asked: Path | None) -> Iterable[Finding]:
 
 
 def _check_worker(asked: Path | None) -> Iterable[Finding]:
-    from node_app.worker.process import find_worker_program  # noqa: PLC0415 - see the module's invariant
+    with IMPORT_LOCK:
+        from node_app.worker.process import find_worker_program  # noqa: PLC0415 - see the module's invariant
 
     try:
         program = find_worker_program(asked)
@@ -97,7 +100,8 @@ def _check_worker(asked: Path | None) -> Iterable[Finding]:
 
 
 def _check_devices(asked: Path | None) -> Iterator[Finding]:
-    from node_app.worker.process import find_worker_program  # noqa: PLC0415 - see the module's invariant
+    with IMPORT_LOCK:
+        from node_app.worker.process import find_worker_program  # noqa: PLC0415 - see the module's invariant
 
     try:
         program = find_worker_program(asked)
@@ -107,10 +111,13 @@ def _check_devices(asked: Path | None) -> Iterator[Finding]:
 
 
 def _check_hardware() -> Iterator[Finding]:
-    from node_app.doctor.judging.model import judge_hardware  # noqa: PLC0415 - see the module's invariant
-    from node_app.hardware.detect import detect_hardware  # noqa: PLC0415 - as above
+    with IMPORT_LOCK:
+        from node_app.doctor.judging.model import judge_hardware  # noqa: PLC0415 - see the module's invariant
+        from node_app.hardware.detect import detect_hardware  # noqa: PLC0415 - as above
 
-    yield judge_hardware(detect_hardware().figures())
+        hardware = detect_hardware()  # imports what this system has
+
+    yield judge_hardware(hardware.figures())
 
 
 def _check_disk(state_dir: Path) -> Finding:
@@ -119,10 +126,13 @@ def _check_disk(state_dir: Path) -> Finding:
 
 
 def _check_model(path: Path, options: DoctorOptions) -> Iterator[Finding]:
-    from node_app.artifacts.model_file import open_model  # noqa: PLC0415 - see the module's invariant
-    from node_app.doctor.judging.model import judge_memory, judge_model, judge_refusal  # noqa: PLC0415 - as above
-    from node_app.hardware.detect import detect_hardware  # noqa: PLC0415 - as above
-    from node_app.worker.limits import Wishes  # noqa: PLC0415 - as above
+    with IMPORT_LOCK:
+        from node_app.artifacts.model_file import open_model  # noqa: PLC0415 - see the module's invariant
+        from node_app.doctor.judging.model import judge_memory, judge_model, judge_refusal  # noqa: PLC0415 - as above
+        from node_app.hardware.detect import detect_hardware  # noqa: PLC0415 - as above
+        from node_app.worker.limits import AskedLimits  # noqa: PLC0415 - as above
+
+        hardware = detect_hardware()  # imports what this system has
 
     try:
         model = open_model(path, options.layers)
@@ -130,8 +140,8 @@ def _check_model(path: Path, options: DoctorOptions) -> Iterator[Finding]:
         yield judge_refusal(error, is_file=path.is_file())
         return
     yield judge_model(model)
-    wishes = Wishes(None, options.context_length, options.max_sessions)
-    yield judge_memory(model, wishes, detect_hardware().figures())
+    asked = AskedLimits(None, options.context_length, options.max_sessions)
+    yield judge_memory(model, asked, hardware.figures())
 
 
 def _check_control(site_url: str) -> Iterator[Finding]:

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from meshnet.printable import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -62,16 +64,11 @@ def failed(check: str, summary: str, advice: str) -> Finding:
     return Finding(check, Verdict.FAILED, summary, advice)
 
 
-def one_line(text: str) -> str:
-    """Return text from elsewhere as one printable line, bounded."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text[:TEXT_LENGTH_MAX]).split())
-
-
 def as_line(finding: Finding) -> str:
     """Return a finding as a person reads it."""
-    advice = f" -> {one_line(finding.advice)}" if finding.advice else ""
+    advice = f" -> {one_line(finding.advice, TEXT_LENGTH_MAX)}" if finding.advice else ""
     head = f"{finding.verdict:<{VERDICT_WIDTH}}  {finding.check:<{NAME_WIDTH}}"
-    return f"{head}  {one_line(finding.summary)}{advice}"
+    return f"{head}  {one_line(finding.summary, TEXT_LENGTH_MAX)}{advice}"
 
 
 def as_json(findings: Sequence[Finding]) -> str:

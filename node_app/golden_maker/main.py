@@ -82,7 +82,7 @@ def _tell(layers: LayerSpan) -> None:
 async def _make(options: ProbeOptions, walk: Walk) -> MadeGolden:
     program = find_worker_program(options.worker_path)
     with tempfile.TemporaryDirectory(prefix="probe-", dir=shared_directory()) as folder:
-        command = WorkerCommand(program, Path(folder) / SOCKET_NAME, "", lambda: None, allow_capture=False)
+        command = WorkerCommand(program, Path(folder) / SOCKET_NAME, "", lambda: None)
         process = await WorkerProcess.start(command, START_TIMEOUT_S)
         client = WorkerClient(command.socket_path)
         try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from meshnet.artifact.model.caches import UBATCH_ROWS
 from meshnet.errors import WorkerError
+from meshnet.failure_codes import FailureCode
 from meshnet.golden.comparing import SAME_BACKEND, RowErrors, compare_logits, compare_rows
 from meshnet.golden.probe import GoldenProbe, GoldenRows, draw_token_ids
 from node_app.agent.loading import load_request
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from meshnet.v1 import worker_pb2
     from node_app.artifacts.model_file import ModelFile
-    from node_app.worker.client import LoadedShard
+    from node_app.worker.client import LoadResult
 
 LOAD_SILENCE_S: Final = 300.0
 # A sequence is given back a moment after its probe has been answered.
@@ -35,7 +36,7 @@ SEQUENCES: Final = 2
 class RangeWorker(RowRunner, Protocol):
     """What the walk needs of a worker."""
 
-    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadedShard:
+    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadResult:
         """Load a range."""
 
     async def unload(self) -> None:
@@ -109,9 +110,9 @@ async def _run(worker: RangeWorker, token_ids: tuple[int, ...], taken: GoldenRow
     try:
         rows = await run_golden(worker, token_ids, taken, step_rows)
     except ValueError as error:
-        raise WorkerError("wrong_shape", "No reference", f"the worker gave {error}") from error
+        raise WorkerError(FailureCode.WRONG_SHAPE, "No reference", f"the worker gave {error}") from error
     if rows.rows != len(token_ids) or not rows.is_finite():
-        raise WorkerError("not_finite", "No reference", "the worker gave rows that are missing or not finite")
+        raise WorkerError(FailureCode.NOT_FINITE, "No reference", "the worker gave rows that are missing or not finite")
     return rows
 
 

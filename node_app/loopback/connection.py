@@ -1,4 +1,4 @@
-"""One HTTP connection of the local API: one request, one answer, whole or streamed.
+"""One HTTP connection on loopback: one request, one answer, whole or streamed.
 
 h11 speaks HTTP/1.1; what is ours are the bounds that no server of ours has: deadlines for the head, the body and a
 client that does not read, and news of a client that leaves.
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
-from meshnet.openai.errors import RequestError
-from meshnet.openai.http_refusals import BODY_MAX_BYTES, too_large
+from node_app.loopback.refusals import Reason, RequestRefusedError
 
 if TYPE_CHECKING:
-    from node_app.loopback.limits import ApiLimits
+    from node_app.loopback.limits import ConnectionLimits
 
 READ_BYTES: Final = 16 * 1024
 
@@ -51,11 +50,12 @@ class Head:
 class HttpConnection:
     """One connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: ApiLimits) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._reader = reader
         self._writer = writer
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_max_bytes)
+        self._received_bytes = 0
         self._is_head = False
 
     @property
@@ -67,7 +67,7 @@ class HttpConnection:
         """Return the request's head.
 
         Raises:
-            RequestError: it is no HTTP request, or too long.
+            RequestRefusedError: it is no HTTP request, or too long.
             ClientGoneError: none came in time, or the client left.
         """
         try:
@@ -78,6 +78,9 @@ class HttpConnection:
         if not isinstance(event, h11.Request):
             raise ClientGoneError("left without a request")
         self._is_head = event.method == b"HEAD"
+        # h11 bounds a head only while it waits for the rest of it.
+        if self._received_bytes - len(self._http.trailing_data[0]) > self._limits.head_max_bytes:
+            raise _head_too_large()
         headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers)
         return Head(event.method.decode("ascii"), event.target.decode("ascii"), headers)
 
@@ -85,12 +88,11 @@ class HttpConnection:
         """Return the request's whole body.
 
         Raises:
-            RequestError: 413, it is too large; 408, it did not come in time; 400, it is not what its head says.
+            RequestRefusedError: 413, it is too large; 408, it did not come in time; 400, it is not what its head says.
             ClientGoneError: the client left.
         """
-        declared = head.value("content-length")
-        if declared and (not declared.isdecimal() or int(declared) > BODY_MAX_BYTES):
-            raise too_large()
+        if int(head.value("content-length") or 0) > self._limits.body_max_bytes:  # a number, says h11
+            raise _body_too_large()
         body = bytearray()
         try:
             async with asyncio.timeout(self._limits.body_timeout_s):
@@ -98,11 +100,10 @@ class HttpConnection:
                     if not isinstance(event, h11.Data):
                         raise ClientGoneError("left before the end of the body")
                     body += event.data
-                    if len(body) > BODY_MAX_BYTES:
-                        raise too_large()
-        except TimeoutError:
-            message = f"The request's body did not come within {self._limits.body_timeout_s:g} s."
-            raise RequestError("request_timeout", message, status=408) from None
+                    if len(body) > self._limits.body_max_bytes:
+                        raise _body_too_large()
+        except TimeoutError as error:
+            raise RequestRefusedError(Reason.BODY_OVERDUE, HTTPStatus.REQUEST_TIMEOUT) from error
         return bytes(body)
 
     async def gone(self) -> None:
@@ -169,7 +170,9 @@ class HttpConnection:
             while (event := self._http.next_event()) is h11.NEED_DATA:
                 if self._http.they_are_waiting_for_100_continue:
                     await self._write(h11.InformationalResponse(status_code=100, headers=[]))
-                self._http.receive_data(await self._reader.read(READ_BYTES))
+                data = await self._reader.read(READ_BYTES)
+                self._received_bytes += len(data)
+                self._http.receive_data(data)
         except h11.RemoteProtocolError as error:
             raise _not_http(error) from error
         except ConnectionError as error:
@@ -190,6 +193,17 @@ class HttpConnection:
             raise ClientGoneError("the connection broke") from error
 
 
-def _not_http(error: h11.RemoteProtocolError) -> RequestError:
-    """The status is h11's (400, 413, 431, 501); its text may repeat the request, so it is not given."""
-    return RequestError("bad_http", "This is no HTTP request that can be answered.", status=error.error_status_hint)
+def _not_http(error: h11.RemoteProtocolError) -> RequestRefusedError:
+    """The status is h11's (400, 431, 501); its text may repeat the request, so it is not given."""
+    status = HTTPStatus(error.error_status_hint)
+    if status is HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
+        return _head_too_large()
+    return RequestRefusedError(Reason.NOT_HTTP, status)
+
+
+def _head_too_large() -> RequestRefusedError:
+    return RequestRefusedError(Reason.HEAD_TOO_LARGE, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+
+
+def _body_too_large() -> RequestRefusedError:
+    return RequestRefusedError(Reason.BODY_TOO_LARGE, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)

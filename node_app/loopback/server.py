@@ -1,4 +1,4 @@
-"""Listens for the local API and gives each connection a task.
+"""Listens on loopback for one endpoint and gives each connection a task.
 
 Invariants: 127.0.0.1 only; a bounded number of connections: as many again are answered 503, the rest are cut; every
 connection is closed by the task that serves it, and none outlives the server. One event loop.
@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 from typing import TYPE_CHECKING, Final, Self
 
 from node_app.loopback.access import LOOPBACK
 from node_app.loopback.connection import ClientGoneError, HttpConnection
-from node_app.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
-    from node_app.loopback.limits import ApiLimits
+    from node_app.loopback.limits import ConnectionLimits
 
 logger = logging.getLogger(__name__)
 
@@ -32,13 +30,9 @@ def bind_loopback(port: int) -> socket.socket:
     """Return a listening socket on loopback; `port` 0 takes a free one.
 
     Raises:
-        SettingsError: the port is taken, or not this user's to take.
+        OSError: the port is taken, or not this user's to take.
     """
-    try:
-        return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise SettingsError(f"--api-port {port}: {reason}; choose another, or leave it out for a free one") from error
+    return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
 
 
 class LocalServer:
@@ -49,7 +43,7 @@ class LocalServer:
         listening: socket.socket,
         serve: Callable[[HttpConnection], Awaitable[None]],
         refuse: Callable[[HttpConnection], Awaitable[None]],
-        limits: ApiLimits,
+        limits: ConnectionLimits,
     ) -> None:
         """Args: serve: answers one request; refuse: answers that there are too many at once. Neither closes."""
         self._listening = listening
@@ -83,7 +77,7 @@ class LocalServer:
         if len(tasks) >= self._limits.connections_max:
             connection.abort()
             return
-        task = asyncio.create_task(self._run(connection, handle), name="local-api")
+        task = asyncio.create_task(self._run(connection, handle), name="loopback")
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 

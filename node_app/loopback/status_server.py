@@ -1,8 +1,9 @@
 """The agent's status and its three levers, on loopback, for the tray and for `meshnet` commands.
 
-Invariants: listens on 127.0.0.1 only; who may use it is decided in `local_http.py`; the address and the token are in
-`local_api.json` of the state directory (0600) while the agent runs. Never shows prompts, completions, keys or tokens of
-the site; neither does the log, whose last lines it gives. Requests have a deadline and there are few at a time.
+Invariants: listens on 127.0.0.1 only; a request needs the bearer token besides what `access` asks for, and has no body;
+the address and the token are in `local_api.json` of the state directory (0600) while the agent runs. Never shows
+prompts, completions, keys or tokens of the site; neither does the log, whose last lines it gives. Requests have a
+deadline and there are few at a time.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ import secrets
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self
 
+from meshnet.errors import describe_unforeseen
 from node_app.agent.plan import condition
 from node_app.agent.reporting import why_not
-from node_app.loopback.access import LOOPBACK
-from node_app.loopback.local_http import HEAD_LIMIT_BYTES, HttpError, authorise, parse_head, write_response
+from node_app.loopback.access import LOOPBACK, check_access, has_token
+from node_app.loopback.connection import ClientGoneError
+from node_app.loopback.limits import ConnectionLimits
+from node_app.loopback.refusals import Reason, RequestRefusedError
+from node_app.loopback.server import LocalServer, bind_loopback
 from node_app.status.local_address import AgentAddress, remove_address, write_address
 
 if TYPE_CHECKING:
@@ -26,17 +31,36 @@ if TYPE_CHECKING:
 
     from node_app.agent.agent import Agent
     from node_app.artifacts.model_file import ModelFile
-    from node_app.loopback.local_http import Request
+    from node_app.loopback.connection import Head, HttpConnection
     from node_app.system.logs import RecentLines
 
 logger = logging.getLogger(__name__)
 
-REQUEST_TIMEOUT_S: Final = 5.0
-CONNECTIONS_MAX: Final = 16
+STATUS_LIMITS: Final = ConnectionLimits(connections_max=16, head_max_bytes=8192, head_timeout_s=5.0, stall_s=5.0)
+HEADERS_MAX: Final = 64
+METHODS: Final = frozenset({"GET", "POST"})
 TOKEN_BYTES: Final = 32
 
+_REFUSALS: Final = {
+    Reason.NOT_HTTP: "not an HTTP request",
+    Reason.HEAD_TOO_LARGE: "the head is too long",
+    Reason.BODY_TOO_LARGE: "requests have no body",
+    Reason.BODY_OVERDUE: "requests have no body",
+    Reason.OTHER_HOST: "not this host",
+    Reason.OTHER_ORIGIN: "not from other origins",
+}
 
-class LocalApi:
+
+class _StatusError(Exception):
+    """The request is answered with an error status."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class StatusServer:
     """Serves while the context lasts. One event loop, that of the agent."""
 
     def __init__(self, agent: Agent, model: ModelFile, recent: RecentLines, api_url: str | None) -> None:
@@ -46,13 +70,12 @@ class LocalApi:
         self._state_dir = agent.settings.state_dir
         self._recent = recent
         self._token = secrets.token_urlsafe(TOKEN_BYTES)
-        self._server: asyncio.Server | None = None
-        self._port = 0
-        self._connections = 0
+        listening = bind_loopback(0)
+        self._port = listening.getsockname()[1]
+        self._server = LocalServer(listening, self._serve, self._refuse, STATUS_LIMITS)
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, LOOPBACK, 0, limit=HEAD_LIMIT_BYTES)
-        self._port = self._server.sockets[0].getsockname()[1]
+        await self._server.__aenter__()
         write_address(self._state_dir, AgentAddress(f"http://{LOOPBACK}:{self._port}", self._token, os.getpid()))
         return self
 
@@ -60,38 +83,45 @@ class LocalApi:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         remove_address(self._state_dir)
-        if self._server is not None:
-            self._server.close()
-            await self._server.wait_closed()
+        await self._server.__aexit__(kind, error, trace)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
+    async def _serve(self, connection: HttpConnection) -> None:
+        await _answer(connection, *await self._respond(connection))
+
+    async def _refuse(self, connection: HttpConnection) -> None:
+        await _answer(connection, HTTPStatus.SERVICE_UNAVAILABLE, _error("too many requests at once"))
+
+    async def _respond(self, connection: HttpConnection) -> tuple[HTTPStatus, dict[str, object]]:
+        """Read a request and return its answer; raises ClientGoneError."""
         try:
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                writer.write(await self._answer(reader))
-                await writer.drain()
-        except (TimeoutError, ConnectionError) as error:
-            logger.debug("local request given up: %s", type(error).__name__)
-        finally:
-            self._connections -= 1
-            writer.close()
+            head = await connection.read_head()
+            _check_head(head)
+            await connection.read_body(head)
+            self._authorise(head)
+            return HTTPStatus.OK, self._dispatch(head)
+        except RequestRefusedError as refused:
+            return refused.status, _error(_REFUSALS[refused.reason])
+        except _StatusError as error:
+            return error.status, _error(error.message)
+        except ClientGoneError:
+            raise  # foreseen, and nobody is there to be told
+        except Exception as error:  # noqa: BLE001 - the root of the request
+            logger.error("a status request failed: %s", describe_unforeseen(error))
+            return HTTPStatus.INTERNAL_SERVER_ERROR, _error("the node failed")
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
-        try:
-            self._admit()
-            request = parse_head(await _read_head(reader))
-            authorise(request, self._port, self._token)
-            answer = self._dispatch(request)
-        except HttpError as error:
-            return write_response(error.status, json.dumps({"error": error.message}).encode())
-        return write_response(HTTPStatus.OK, json.dumps(answer).encode())
+    def _authorise(self, head: Head) -> None:
+        """Let pass only programs of this machine that can read the state directory.
 
-    def _admit(self) -> None:
-        if self._connections > CONNECTIONS_MAX:
-            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once")
+        Raises:
+            RequestRefusedError: 403, from another host or origin.
+            _StatusError: 401, without the token.
+        """
+        check_access(head.values("host"), head.values("origin"), self._port)
+        if not has_token(head.values("authorization"), self._token):
+            raise _StatusError(HTTPStatus.UNAUTHORIZED, "wrong token")
 
-    def _dispatch(self, request: Request) -> dict[str, object]:
-        match request.method, request.path:
+    def _dispatch(self, head: Head) -> dict[str, object]:
+        match head.method, head.target:
             case "GET", "/status":
                 return self._status()
             case "GET", "/log":
@@ -103,11 +133,11 @@ class LocalApi:
             case "POST", "/quit":
                 self._agent.quit()
             case _:
-                raise HttpError(HTTPStatus.NOT_FOUND, "no such thing here")
+                raise _StatusError(HTTPStatus.NOT_FOUND, "no such thing here")
         return self._status()
 
     def _status(self) -> dict[str, object]:
-        state, plane, worker = self._agent.state, self._agent.plane, self._agent.worker
+        state, sessions, worker = self._agent.state, self._agent.sessions, self._agent.worker
         status = worker.status
         return {
             "state": condition(state).value,
@@ -130,9 +160,9 @@ class LocalApi:
             "carrier": self._agent.settings.carrier.value,
             "worker_pid": state.worker.pid,
             "api_url": self._api_url,
-            "sessions": plane.sessions,
-            "local_sessions": len(plane.local.keys()),
-            "tokens_per_s": plane.tokens_per_s,
+            "sessions": len(sessions.keys()),
+            "local_sessions": len(sessions.local.keys()),
+            "tokens_per_s": sessions.bridging.tokens_per_s,
             "steps": status.steps if status is not None else 0,
             "rows": status.rows if status is not None else 0,
             "resident_bytes": status.resident_bytes if status is not None else 0,
@@ -141,10 +171,23 @@ class LocalApi:
         }
 
 
-async def _read_head(reader: asyncio.StreamReader) -> bytes:
-    try:
-        return await reader.readuntil(b"\r\n\r\n")
-    except asyncio.LimitOverrunError as error:
-        raise HttpError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head is too long") from error
-    except asyncio.IncompleteReadError as error:
-        raise HttpError(HTTPStatus.BAD_REQUEST, "the request is cut off") from error
+def _check_head(head: Head) -> None:
+    """Refuse what no client of this endpoint sends; raises _StatusError."""
+    names = [name for name, _ in head.headers]
+    if len(names) > HEADERS_MAX:
+        raise _StatusError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too many headers")
+    if len(set(names)) < len(names):
+        raise _StatusError(HTTPStatus.BAD_REQUEST, "duplicate header")
+    if head.method not in METHODS or not head.target.startswith("/"):
+        raise _StatusError(HTTPStatus.BAD_REQUEST, "not a request that is offered")
+    if "transfer-encoding" in names:
+        raise RequestRefusedError(Reason.BODY_TOO_LARGE, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+
+def _error(message: str) -> dict[str, object]:
+    return {"error": message}
+
+
+async def _answer(connection: HttpConnection, status: HTTPStatus, body: dict[str, object]) -> None:
+    headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+    await connection.answer(status, headers, json.dumps(body).encode())

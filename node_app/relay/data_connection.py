@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -19,6 +20,7 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from meshnet.backoff import Backoff
 from meshnet.constants import GATEWAY_GRACE_S, MAX_MESSAGE_BYTES
 from meshnet.errors import ProtocolError
+from meshnet.failure_codes import FailureCode
 from meshnet.member import RelayMember
 from meshnet.member_events import (
     Binding,
@@ -34,7 +36,7 @@ from meshnet.member_events import (
     StageLost,
 )
 from node_app.relay.held_bindings import HeldBinding, HeldBindings
-from node_app.relay.packet_queue import Offer, PacketQueue
+from node_app.relay.packet_queue import PacketQueue, QueueResult
 from node_app.system.racing import race
 from node_app.system.unreachable import why_unreachable
 from node_app.worker.refusal import RELAY_LOST
@@ -69,20 +71,22 @@ def data_url(relay_url: str) -> str:
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") or DATA_PATH))
 
 
-class DataListener(Protocol):
-    """What the data connection tells the agent. Called on the event loop; must not block."""
+@dataclass(frozen=True, slots=True)
+class DataListener:
+    """What the data connection calls. On the event loop; must not block.
 
-    def on_data_changed(self, is_connected: bool) -> None:
-        """The connection stands, or is gone."""
+    Attributes:
+        on_data_changed: the connection stands (True), or is gone.
+        on_packets: takes packets for this node's stages, in order.
+        on_binding_over: takes key, code and message of a session that can no longer use the relay.
+    """
 
-    def on_packets(self, packets: Iterable[Packet]) -> None:
-        """Packets for this node's stages, in order."""
-
-    def on_binding_over(self, key: SessionKey, code: str, message: str) -> None:
-        """A session can no longer use the relay."""
+    on_data_changed: Callable[[bool], None]
+    on_packets: Callable[[Iterable[Packet]], None]
+    on_binding_over: Callable[[SessionKey, str, str], None]
 
 
-class DataLink:
+class DataConnection:
     """Holds the data connection. `run` owns every task and socket; cancel it to end."""
 
     def __init__(self, key: SigningKey, listener: DataListener, jitter: Callable[[], float]) -> None:
@@ -132,11 +136,11 @@ class DataLink:
             self._member.unbind(binding)
             self._has_work.set()
 
-    def send(self, packet: Packet) -> Offer:
+    def send(self, packet: Packet) -> QueueResult:
         """Queue a packet; leaves once its session is bound."""
-        offer = self._queue.offer(packet)
+        result = self._queue.offer(packet)
         self._has_work.set()
-        return offer
+        return result
 
     async def run(self, url: Callable[[], str]) -> None:
         """Hold the connection until cancelled; `url` is asked before each try, since a site may move its relay."""
@@ -202,7 +206,7 @@ class DataLink:
     async def _receive(self, socket: ClientConnection, member: RelayMember) -> None:
         data = await socket.recv()
         if isinstance(data, str):
-            raise ProtocolError("malformed", "Relay not understood", "a text message from the relay")
+            raise ProtocolError(FailureCode.MALFORMED, "Relay not understood", "a text message from the relay")
         member.receive(data)
         for event in member.events():
             self._handle(event)
@@ -251,7 +255,7 @@ class DataLink:
             self._grace = None
         for held in self._held.all():
             self._ask(held)
-        self._listener.on_data_changed(is_connected=True)
+        self._listener.on_data_changed(True)
 
     def _on_lost(self) -> None:
         if not self._was_ready:
@@ -260,7 +264,7 @@ class DataLink:
             loop = asyncio.get_running_loop()
             message = f"the relay was away for {REBIND_GRACE_S:g} s"
             self._grace = loop.call_later(REBIND_GRACE_S, self._give_up, message)
-        self._listener.on_data_changed(is_connected=False)
+        self._listener.on_data_changed(False)
 
     def _ask(self, held: HeldBinding) -> None:
         if self._member is not None:

@@ -15,8 +15,10 @@ from google.protobuf.message import DecodeError
 
 from meshnet.constants import MAX_MESSAGE_BYTES, WIRE_VERSION, WIRE_VERSION_MIN
 from meshnet.errors import ProtocolError
+from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from meshnet.keys import SignatureContext, SigningKey
+from meshnet.printable import one_line
 from meshnet.v1 import control_pb2
 
 if TYPE_CHECKING:
@@ -155,7 +157,7 @@ class ControlMachine:
             self._events.append(_stored_told(message.stored))
         elif body == "notice" and self._phase is ControlPhase.OPEN:
             notice = message.notice
-            self._events.append(NoticeTold(_one_line(notice.code, 64), _one_line(notice.message, NOTICE_LENGTH_MAX)))
+            self._events.append(NoticeTold(one_line(notice.code, 64), one_line(notice.message, NOTICE_LENGTH_MAX)))
         else:
             raise _broken(f"the site sent {body or 'nothing'} in phase {self._phase.name}")
 
@@ -240,10 +242,5 @@ def _stored_told(stored: control_pb2.ReportStored) -> StoredTold:
     return StoredTold(stored.report_id, stored.earned_micros)
 
 
-def _one_line(words: str, length_max: int) -> str:
-    """Words of the site as they may be logged and shown."""
-    return "".join(one if one.isprintable() else " " for one in words[:length_max]).strip()
-
-
 def _broken(what: str) -> ProtocolError:
-    return ProtocolError("malformed", "Site not understood", f"control connection: {what}")
+    return ProtocolError(FailureCode.MALFORMED, "Site not understood", f"control connection: {what}")

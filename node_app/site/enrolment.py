@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import requests
 
-from meshnet.artifact.gguf import printable
 from meshnet.errors import MeshnetError, TransferError
+from meshnet.printable import printable
 from node_app.system.unreachable import why_unreachable
 
 ENROL_PATH = "/api/nodes/enrol"

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+from meshnet.printable import one_line
 from meshnet.shard_facts import NodeState
 
 TEXT_LENGTH_MAX: Final = 500
@@ -79,7 +80,7 @@ class _Fields:
             return ""
         if not isinstance(value, str):
             raise StatusError(f"{name} is not text")
-        return "".join(letter if letter.isprintable() else " " for letter in value[:TEXT_LENGTH_MAX])
+        return one_line(value, TEXT_LENGTH_MAX)
 
     def flag(self, name: str) -> bool:
         value = self._values.get(name)

@@ -1,7 +1,7 @@
 """How many files and connections this process and its worker may hold: as many as the system lets this user have.
 
 Who may dial a worker's link port is anybody, and gRPC stops listening for good once a connection finds no descriptor
-left: with the usual 1024 a stranger needs a thousand idle connections for that. Source: grpc 1.51,
+left: with the usual 1024 an unknown peer needs a thousand idle connections for that. Source: grpc 1.51,
 src/core/lib/iomgr/tcp_server_posix.cc, on_read.
 """
 

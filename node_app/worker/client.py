@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 import grpc
 import grpc.aio
 
-from meshnet.artifact.gguf import printable
 from meshnet.errors import WorkerError
+from meshnet.failure_codes import FailureCode
+from meshnet.printable import printable
 from meshnet.v1 import frame_pb2, worker_pb2, worker_pb2_grpc
 from node_app.worker.refusal import WORKER_LOST, WORKER_TIMEOUT, StageRefusedError
 
@@ -49,7 +50,7 @@ _CHANNEL_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedShard:
+class LoadResult:
     """What Load gave.
 
     Attributes:
@@ -166,7 +167,7 @@ class WorkerClient:
             raise worker_error(error) from error
         return reply
 
-    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadedShard:
+    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadResult:
         """Load a shard; progress must come at least every `silence_timeout_s`.
 
         Raises:
@@ -180,7 +181,7 @@ class WorkerClient:
                 if not isinstance(progress, worker_pb2.LoadProgress):
                     raise WorkerError(WORKER_LOST, "Load broke off", "the worker ended Load without a shard")
                 if progress.state == worker_pb2.LoadProgress.STATE_READY:
-                    return LoadedShard(
+                    return LoadResult(
                         progress.contract,
                         progress.weights_bytes,
                         progress.kv_bytes,
@@ -208,7 +209,7 @@ class WorkerClient:
         except grpc.aio.AioRpcError as error:
             raise worker_error(error) from error
         if not reply.accepted:
-            raise StageRefusedError(reply.code or "not_ready", reply.message)
+            raise StageRefusedError(reply.code or FailureCode.NOT_READY, reply.message)
         return reply.contract
 
     async def close_session(self, session: bytes, epoch: int, reason: str) -> bool:
@@ -266,7 +267,7 @@ class WorkerClient:
             raise worker_error(error) from error
         outputs = list(reply.outputs)
         if len(outputs) != 1 or (outputs[0].dtype, outputs[0].codec) != (frame_pb2.DTYPE_F32, frame_pb2.CODEC_RAW):
-            raise WorkerError("wrong_shape", "Worker not understood", "the worker gave no rows of f32")
+            raise WorkerError(FailureCode.WRONG_SHAPE, "Worker not understood", "the worker gave no rows of f32")
         return outputs[0]
 
     async def unload(self) -> None:

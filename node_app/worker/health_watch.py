@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from meshnet.errors import WorkerError
+from meshnet.failure_codes import FailureCode
 from node_app.worker.health import MILLISECONDS_PER_S, EngineActivity, HealthLimits, ProbeClock, is_stuck
 from node_app.worker.refusal import WORKER_LOST
 from node_app.worker.restart import EndCause
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     ProbeListener = Callable[[ProbeResult], None]
 
 # The engine is full of other people's sessions: it did not fail, and their steps prove it.
-INCONCLUSIVE_CODES = frozenset({"kv_exhausted", "too_many_sessions"})
+INCONCLUSIVE_CODES = frozenset({FailureCode.KV_EXHAUSTED, FailureCode.TOO_MANY_SESSIONS})
 
 
 class HealthWatch:

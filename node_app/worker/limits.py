@@ -1,8 +1,8 @@
 """How much of this machine a worker may use, decided before anything is loaded.
 
-Invariant: pure. Weights, what all sessions keep, states to go back to, compute buffers and room for the operating
-system must fit together, by the sums of `meshnet inspect`; what does not fit is refused here with the figures, not
-found out by the kernel at the first token.
+Invariant: pure. Weights, what all sessions keep, compute buffers and room for the operating system must fit together,
+by the sums of `meshnet inspect`; what does not fit is refused here with the figures, not found out by the kernel at
+the first token.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshnet.artifact.model.caches import UBATCH_ROWS
-from meshnet.artifact.model.memory import Load, cache_bytes, compute_bytes, rewind_bytes
+from meshnet.artifact.model.memory import Load, cache_bytes, compute_bytes
 from meshnet.errors import WorkerError
 
 if TYPE_CHECKING:
@@ -48,14 +48,13 @@ class ShardNeed:
         return cache_bytes(self.caches, load)
 
     def total_bytes(self, load: Load) -> int:
-        """Weights, caches, states to go back to and buffers."""
-        kept_bytes = self.cache_bytes(load) + rewind_bytes(self.caches, load.sequences)
-        return self.weights_bytes + kept_bytes + compute_bytes(self.width, load)
+        """Weights, caches and buffers."""
+        return self.weights_bytes + self.cache_bytes(load) + compute_bytes(self.width, load)
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the volunteer asked for; None: whatever fits."""
+class AskedLimits:
+    """Limits that the volunteer asked for; None: the default, as far as it fits."""
 
     threads: int | None
     context_length: int | None
@@ -73,7 +72,7 @@ class WorkerLimits:
     ubatch_rows: int
 
 
-def plan_limits(need: ShardNeed, wishes: Wishes, cores: int, memory_bytes: int | None) -> WorkerLimits:
+def plan_limits(need: ShardNeed, asked: AskedLimits, cores: int, memory_bytes: int | None) -> WorkerLimits:
     """Choose threads, context and KV cells.
 
     The context length is part of a route's contract (it picks rope factors), so memory never changes it: a node short
@@ -81,22 +80,22 @@ def plan_limits(need: ShardNeed, wishes: Wishes, cores: int, memory_bytes: int |
 
     Args:
         need: of the shard.
-        wishes: of the volunteer.
+        asked: limits that the volunteer asked for.
         cores: running threads that make sense here.
         memory_bytes: available now; None where unknown, then nothing is refused.
 
     Raises:
         WorkerError: `not_enough_memory`, with the figures; or `context_too_long`.
     """
-    context_length = _context_length(need, wishes)
+    context_length = _context_length(need, asked)
     # The engine gives every sequence cells of its own, a whole context of them: what does not fit is a session less.
-    sessions = wishes.max_sessions
+    sessions = asked.max_sessions
     if memory_bytes is not None:
         sessions = _sessions_that_fit(need, context_length, sessions, memory_bytes)
     if sessions < 1:
         raise _not_enough(need, context_length, memory_bytes or 0)
     return WorkerLimits(
-        threads=min(wishes.threads or cores, cores),
+        threads=min(asked.threads or cores, cores),
         context_length=context_length,
         kv_cells=context_length * sessions,
         max_sessions=sessions,
@@ -104,13 +103,13 @@ def plan_limits(need: ShardNeed, wishes: Wishes, cores: int, memory_bytes: int |
     )
 
 
-def _context_length(need: ShardNeed, wishes: Wishes) -> int:
-    if wishes.context_length is None:
+def _context_length(need: ShardNeed, asked: AskedLimits) -> int:
+    if asked.context_length is None:
         return min(need.model_context_length, DEFAULT_CONTEXT_LENGTH)
-    if wishes.context_length > need.model_context_length:
-        message = f"--context {wishes.context_length}: the model has {need.model_context_length} positions"
+    if asked.context_length > need.model_context_length:
+        message = f"--context {asked.context_length}: the model has {need.model_context_length} positions"
         raise WorkerError("context_too_long", "Context too long", message)
-    return wishes.context_length
+    return asked.context_length
 
 
 def _headroom_bytes(memory_bytes: int) -> int:
@@ -129,7 +128,6 @@ def _not_enough(need: ShardNeed, context_length: int, memory_bytes: int) -> Work
     sizes = {
         "weights": need.weights_bytes,
         f"a session of {context_length} positions": need.cache_bytes(load),
-        "states to go back to": rewind_bytes(need.caches, load.sequences),
         "compute buffers": compute_bytes(need.width, load),
         "left to the system": _headroom_bytes(memory_bytes),
     }

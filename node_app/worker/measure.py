@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from meshnet.errors import WorkerError
+from meshnet.failure_codes import FailureCode
 from meshnet.generation.chunking import MEASURED_ROWS
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ TRACKED_PROBES = 9
 PROBE_TIMEOUT_S = 120.0
 
 # The engine takes fewer rows in one step than asked; a smaller chunk measures as well.
-TOO_MANY_ROWS_CODES = frozenset({"message_too_large", "wrong_shape"})
+TOO_MANY_ROWS_CODES = frozenset({FailureCode.MESSAGE_TOO_LARGE, FailureCode.WRONG_SHAPE})
 
 
 class Prober(Protocol):

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meshnet.artifact.gguf import printable
 from meshnet.errors import WorkerError
 from meshnet.llama_library import BUILD_FOLDER, WORKER_PROGRAM, built_folder
 from meshnet.parent_death import bound_command
+from meshnet.printable import printable
 from node_app.worker.line_budget import LineBudget
 
 if TYPE_CHECKING:
@@ -57,14 +57,12 @@ class WorkerCommand:
         link_listen: `host:port` for peers; empty: no listener.
         local_links: gives the directory, 0700, where workers of this user and machine meet; None: the network only.
             Asked at each start: it may have been removed meanwhile.
-        allow_capture: let the captures give out what sessions compute.
     """
 
     program: Path
     socket_path: Path
     link_listen: str
     local_links: Callable[[], Path | None]
-    allow_capture: bool
 
     def arguments(self, parent_pid: int) -> list[str]:
         """Return the command line."""
@@ -74,8 +72,6 @@ class WorkerCommand:
         links = self.local_links()
         if links is not None:
             line += ["--local-links", str(links)]
-        if self.allow_capture:
-            line.append("--allow-capture")
         return line
 
 

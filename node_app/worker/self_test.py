@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from meshnet.errors import WorkerError
+from meshnet.failure_codes import FailureCode
 from meshnet.golden.comparing import RowErrors, Tolerance, compare_logits, compare_rows, tolerance_for
 from meshnet.golden.probe import GoldenRows
 from meshnet.v1 import frame_pb2, worker_pb2
@@ -27,8 +28,17 @@ STEP_TIMEOUT_S: Final = 120.0
 # A sequence is given back a moment after its probe has been answered.
 BUSY_TRIES: Final = 20
 BUSY_WAIT_S: Final = 0.1
-SEQUENCE_TAKEN: Final = "too_many_sessions"
-NOT_ASKED: Final = frozenset({WORKER_LOST, WORKER_TIMEOUT, SEQUENCE_TAKEN, "not_ready", "step_timeout", "cancelled"})
+SEQUENCE_TAKEN: Final = FailureCode.TOO_MANY_SESSIONS
+NOT_ASKED: Final = frozenset(
+    {
+        WORKER_LOST,
+        WORKER_TIMEOUT,
+        SEQUENCE_TAKEN,
+        FailureCode.NOT_READY,
+        FailureCode.STEP_TIMEOUT,
+        FailureCode.CANCELLED,
+    }
+)
 
 
 class RowRunner(Protocol):

@@ -108,7 +108,9 @@ class RelayMember:
         """
         self._require_ready()
         if binding in self._bindings:
-            raise ProtocolError("session_exists", TITLES[FailureCode.SESSION_EXISTS], f"{binding.key} is bound already")
+            raise ProtocolError(
+                FailureCode.SESSION_EXISTS, TITLES[FailureCode.SESSION_EXISTS], f"{binding.key} is bound already"
+            )
         self._bindings[binding] = False
         self._outgoing.append(relay_pb2.MemberMessage(bind=relay_pb2.Bind(signed_ticket=signed_ticket)))
 

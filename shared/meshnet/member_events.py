@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from meshnet.failure_codes import FailureCode
+
 if TYPE_CHECKING:
     from meshnet.ids import SessionKey
     from meshnet.packets import Packet
@@ -88,7 +90,13 @@ class RelayCode(StrEnum):
 
 # If a refusal has one of these codes, the relay has ended the session for all of its members.
 SESSION_ENDING_CODES: Final = frozenset(
-    {"window_exceeded", "unknown_session", "bytes_exceeded", "rate_exceeded", "rebound"}
+    {
+        FailureCode.WINDOW_EXCEEDED,
+        FailureCode.UNKNOWN_SESSION,
+        RelayCode.BYTES_EXCEEDED,
+        RelayCode.RATE_EXCEEDED,
+        RelayCode.REBOUND,
+    }
 )
 
 

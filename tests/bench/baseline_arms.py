@@ -135,7 +135,7 @@ async def baseline_route(arm: BaselineArm, sockets: Path, threads: int) -> Async
     async with contextlib.AsyncExitStack() as stack:
         programs = []
         for stage in range(len(arm.bounds) - 1):
-            options = ("--allow-capture", "--parent-pid", str(os.getpid()))
+            options = ("--parent-pid", str(os.getpid()))
             program = running_program(arm.program, sockets.with_name(f"{sockets.name}-{stage}.sock"), *options)
             programs.append(await stack.enter_async_context(program))
         route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))

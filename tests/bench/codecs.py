@@ -29,11 +29,11 @@ from tests.bench.llama_routes import DEMO, Arm, LlamaRoute, llama_route
 from tests.bench.pairs import ROUNDS_MIN, Rounds, rounded, why_inconclusive
 from tests.bench.programs import in_own_thread, output_of, yield_to_what_is_measured
 from tests.bench.progress import BenchProgress, bench_progress
-from tests.integration.native.native_routes import WORKER
+from tests.integration.native.native_routes import MEASURE_WORKER, WORKER
+from tests.parity.batch_shapes import CONTEXT_LENGTH
 from tests.parity.divergence import Divergence
 from tests.parity.forced_route import Meddler, Noise, forced_route, leave_alone, wrong_scales
 from tests.parity.prompts import PROMPTS
-from tests.parity.reference import CONTEXT_LENGTH
 from tests.parity.worker_routes import Shards
 from unsplit import prompt_tokens
 
@@ -71,7 +71,7 @@ async def compare(folder: Path, rows: int, progress: BenchProgress) -> tuple[Cod
     arms.append((WRONG, Passing(Codec.Q8_0, wrong_scales)))
     found: dict[str, Divergence] = defaultdict(Divergence)
     frame_bytes: dict[str, list[int]] = defaultdict(list)
-    shards = Shards(WORKER, DEMO.path, (0, DEMO.layers // 2, DEMO.layers), THREADS)
+    shards = Shards(MEASURE_WORKER, DEMO.path, (0, DEMO.layers // 2, DEMO.layers), THREADS)
     async with forced_route(shards, folder) as route:
         for number, prompt in enumerate(prompts):
             reference = await route.run(prompt, rows)

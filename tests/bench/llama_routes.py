@@ -22,7 +22,7 @@ from meshnet.v1 import session_pb2, worker_pb2
 from tests.bench.resident import ResidentWeights, memory_of
 from tests.bench.step_parts import Breakdown, break_down
 from tests.bench.streams import Newcomer, Stream, repeated, total_rate
-from tests.integration.native.native_routes import WORKER, NativeRoute
+from tests.integration.native.native_routes import MEASURE_WORKER, WORKER, NativeRoute
 from tests.integration.native.step_times import StepTimes, captured_steps
 from tests.simulators.bridged_route import BridgedRoute
 from tests.simulators.fake_shards import terms
@@ -256,8 +256,8 @@ async def llama_route(folder: Path, arm: Arm, model: BenchModel = DEMO) -> Async
         programs = []
         for stage in range(len(bounds) - 1):
             path = folder / f"{arm.name}-{stage}.sock"
-            own = ("--allow-capture",) if arm.traced else ()
-            programs.append(await stack.enter_async_context(running_program(WORKER, path, *always, *own)))
+            program = MEASURE_WORKER if arm.traced or arm.profile else WORKER
+            programs.append(await stack.enter_async_context(running_program(program, path, *always)))
             if arm.cores:
                 _keep_on(programs[-1].process.pid, arm.cores[stage])
         route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))

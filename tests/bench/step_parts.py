@@ -12,7 +12,7 @@ from itertools import pairwise
 from statistics import fmean, median
 from typing import Final
 
-from meshnet.v1 import worker_pb2
+from meshnet.v1 import measure_pb2
 
 # Of one stage, in order: the part and the field with the moment at which it ends. The engine's own come in between.
 BEFORE: Final = (("wake", "awake_us"), ("turn", "taken_us"), ("gather", "begin_us"))
@@ -53,7 +53,7 @@ class Breakdown:
         }
 
 
-def break_down(stages: Sequence[Sequence[worker_pb2.CapturedStep]], gaps_us: Sequence[float]) -> Breakdown:
+def break_down(stages: Sequence[Sequence[measure_pb2.CapturedStep]], gaps_us: Sequence[float]) -> Breakdown:
     """Take the decode steps of one generation apart.
 
     Args:
@@ -73,7 +73,7 @@ def break_down(stages: Sequence[Sequence[worker_pb2.CapturedStep]], gaps_us: Seq
     return Breakdown(len(found), fmean(gaps_us), means)
 
 
-def _steps(stages: Sequence[Sequence[worker_pb2.CapturedStep]]) -> Iterator[list[Parts]]:
+def _steps(stages: Sequence[Sequence[measure_pb2.CapturedStep]]) -> Iterator[list[Parts]]:
     """The parts of every whole step: of all stages, and of the head's next one to end it."""
     by_position = [{step.position: step for step in stage if step.rows == 1} for stage in stages]
     for position in sorted(by_position[0]):
@@ -84,7 +84,7 @@ def _steps(stages: Sequence[Sequence[worker_pb2.CapturedStep]]) -> Iterator[list
         yield [_parts(own, successor) for own, successor in pairwise(route)]
 
 
-def _parts(own: worker_pb2.CapturedStep, successor: worker_pb2.CapturedStep) -> Parts:
+def _parts(own: measure_pb2.CapturedStep, successor: measure_pb2.CapturedStep) -> Parts:
     ends: list[tuple[str, int]] = [(part, getattr(own, field)) for part, field in BEFORE]
     ends += [(mark.part, mark.at_us) for mark in own.marks] or [("engine", own.end_us)]
     ends.append((DELIVER, own.delivered_us))

@@ -59,20 +59,20 @@ def test_expressions_are_read(expression: str, value: int) -> None:
 
 
 def test_numbers_are_equal_and_none_is_forgotten() -> None:
-    text = (SOURCE / "protocol_limits.h").read_text()
+    text = (SOURCE / "wire/protocol_limits.h").read_text()
     found = {name: value_of(expression) for name, expression in DEFINITION.findall(text)}
     assert text.count("constexpr") == len(found)
     assert {name: value for name, value in found.items() if name not in NATIVE} == SHARED
 
 
 def test_the_worker_writes_every_failure_code_and_in_the_order_of_the_page() -> None:
-    names = re.findall(r'return "([a-z_]+)";', (SOURCE / "status.cpp").read_text())
+    names = re.findall(r'return "([a-z_]+)";', (SOURCE / "wire/status.cpp").read_text())
     assert [name for name in names if name in set(FailureCode)] == list(FailureCode)
 
 
 def test_states_to_go_back_to_are_as_many_and_as_large_as_memory_is_counted_for() -> None:
-    history = (SOURCE / "sequence_history.h").read_text()
-    engine = (SOURCE / "rewinding_engine.h").read_text()
+    history = (SOURCE / "engine/sequence_history.h").read_text()
+    engine = (SOURCE / "engine/rewinding_engine.h").read_text()
     assert f"kStates = {memory.KEPT_STATES};" in history
     shift = re.search(r"kMaxStateBytes = std::uint64_t\{1\} << (\d+);", engine)
     assert shift is not None

@@ -113,15 +113,19 @@ class Client:
             assert response.status_code == 200, response.text
             yield Stream(response, sent_s)
 
+    def find_record(self, generation_id: str) -> requests.Response:
+        """What the site says of a generation now."""
+        return requests.get(
+            f"{self.url}/v1/generations/{generation_id}",
+            headers={"Authorization": f"Bearer {self.key}"},
+            timeout=READ_TIMEOUT_S,
+        )
+
     def record(self, generation_id: str) -> dict[str, Any]:
         """The stored record of a generation, once it is settled."""
         limit_s = time.monotonic() + READ_TIMEOUT_S
         while time.monotonic() < limit_s:
-            answer = requests.get(
-                f"{self.url}/v1/generations/{generation_id}",
-                headers={"Authorization": f"Bearer {self.key}"},
-                timeout=READ_TIMEOUT_S,
-            )
+            answer = self.find_record(generation_id)
             if answer.status_code == 200 and answer.json()["status"] != "running":
                 record: dict[str, Any] = answer.json()
                 return record

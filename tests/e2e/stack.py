@@ -102,9 +102,10 @@ class Stack:
         """Make somebody who can sign in; `passwords` knows with what."""
         self.passwords[name] = self.command("create-user", name, *options)["password"]
 
-    def serve(self, port: int = 0, relay_port: int = 0) -> None:
-        """Start site and relay, on free ports where none are given."""
-        command = [*RUN_SITE, "serve", "--host", "127.0.0.1", "--port", str(port), "--relay-port", str(relay_port)]
+    def serve(self, port: int = 0, relay_port: int | None = 0) -> None:
+        """Start site and relay, on free ports if none are given; no relay if `relay_port` is None."""
+        command = [*RUN_SITE, "serve", "--host", "127.0.0.1", "--port", str(port)]
+        command += ["--no-relay"] if relay_port is None else ["--relay-port", str(relay_port)]
         self.site = self.family.start("site", command)
         ready = self.site.ready()
         self.site_url, self.relay_url = ready["site"], ready["relay"]

@@ -1,4 +1,4 @@
-"""`make parity` in short: one cut of the real model, two prompts, and the control that must see a difference."""
+"""`make parity` in short: one cut of the real model, also in the shipped program, and the control that must differ."""
 
 from __future__ import annotations
 
@@ -30,5 +30,6 @@ def test_a_cut_model_gives_the_same_bits_and_the_control_does_not() -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     record = json.loads(done.stdout.splitlines()[-1])
     assert (record["rows"], record["mismatched"], record["cuts"]) == (24, 0, ["7|23"])
+    assert (record["shipped_tokens"], record["shipped_mismatched"]) == (24, 0)
     assert record["control_clean_mismatched"] == 0
     assert record["control_mismatched"] > 0

@@ -37,7 +37,24 @@ def test_devices_hold_the_cpu_with_its_memory_in_bytes(worker_program):
     assert 0 <= cpu["memory_free_bytes"] <= cpu["memory_total_bytes"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--nonsense"], ["--version", "--version"]])
+# What the shipped worker would contain if it linked the captures, the trace of steps or the profile of the engine.
+MEASURED = [b"CapturedLogits", b"CapturedStep", b"ShardCaptures", b"LlamaProfile"]
+
+
+@pytest.mark.parametrize("text", MEASURED)
+def test_the_shipped_worker_links_nothing_that_measures(text, worker_program, measure_program):
+    assert text in measure_program.read_bytes()
+    assert text not in worker_program.read_bytes()
+
+
+def test_both_programs_are_the_same_build(worker_program, measure_program):
+    assert run(measure_program, "--version").stdout == run(worker_program, "--version").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--nonsense"], ["--version", "--version"], ["--socket", "/nowhere/w.sock", "--allow-capture"]],
+)
 def test_a_wrong_command_line_is_refused_with_the_usage(arguments, worker_program):
     done = run(worker_program, *arguments)
     assert done.returncode == 2

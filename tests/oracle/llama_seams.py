@@ -30,7 +30,7 @@ async def llama_seams(
         TimeoutError, grpc.aio.AioRpcError: the worker did not do what it should.
     """
     seams: list[list[Rows]] = [[] for _ in prompts]
-    options = ("--allow-capture", "--parent-pid", str(os.getpid()))
+    options = ("--parent-pid", str(os.getpid()))
     async with running_program(worker, folder / "llama.sock", *options) as program:
         connection = BridgedWorker(program.socket_path)
         try:

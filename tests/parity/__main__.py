@@ -1,4 +1,4 @@
-"""`make parity`: split equals unsplit, bit for bit between processes and token for token through the whole stack.
+"""`make parity`: split equals unsplit, bit for bit between processes that give logits, token for token elsewhere.
 
 Progress goes to standard error; the last line of standard output is one JSON object. Exit status 1 when anything
 differs, when nothing was compared, or when the control sees no difference. See docs/parity.md.

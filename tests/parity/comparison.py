@@ -1,9 +1,10 @@
-"""Counting rows that differ, and by how much."""
+"""Counting rows and tokens that differ, and by how much the rows do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Self
 
 import numpy as np
@@ -60,3 +61,26 @@ class Comparison:
                 f" ({self.tokens_differ} other arg max, {self.not_finite} not finite, by {self.largest:.3g} at most)"
             )
         return text
+
+
+@dataclass(slots=True)
+class TokenComparison:
+    """Tokens compared one by one."""
+
+    tokens: int = 0
+    mismatched: int = 0
+
+    def add_all(self, found: Sequence[int], expected: Sequence[int]) -> None:
+        """Compare an answer; a token that is missing or too much mismatches."""
+        self.tokens += len(expected)
+        self.mismatched += sum(left != right for left, right in zip_longest(found, expected))
+
+    def __iadd__(self, other: TokenComparison) -> Self:
+        """Add another comparison's counts."""
+        self.tokens += other.tokens
+        self.mismatched += other.mismatched
+        return self
+
+    def __str__(self) -> str:
+        """One line for a person."""
+        return f"{self.tokens} tokens, {self.mismatched} mismatched"

@@ -20,7 +20,7 @@ import numpy as np
 
 from meshnet.frame import Codec
 from meshnet.ids import SessionKey
-from meshnet.v1 import frame_pb2, worker_pb2
+from meshnet.v1 import frame_pb2, measure_pb2, worker_pb2
 from tests.parity.noise_control import RELATIVE_NOISE
 from tests.parity.worker_routes import LOAD_TIMEOUT_S, MESSAGE_TIMEOUT_S, STEP_DEADLINE_MS, Shards
 from tests.simulators.bridged_route import BridgedRoute
@@ -99,7 +99,7 @@ class ForcedRoute:
     """A loaded route; one generation at a time."""
 
     def __init__(
-        self, route: BridgedRoute, passage: _Passage, captured: AsyncIterator[worker_pb2.CapturedLogits]
+        self, route: BridgedRoute, passage: _Passage, captured: AsyncIterator[measure_pb2.CapturedLogits]
     ) -> None:
         self._route = route
         self._passage = passage
@@ -165,6 +165,8 @@ class ForcedRoute:
 async def forced_route(shards: Shards, folder: Path) -> AsyncIterator[ForcedRoute]:
     """Start a worker for each range, load it and capture what the tail draws from. `folder` holds the sockets.
 
+    The tail's program is meshnet-worker-measure.
+
     Raises:
         TimeoutError: a worker did not start or load in time.
         grpc.aio.AioRpcError: a worker refused.
@@ -173,7 +175,7 @@ async def forced_route(shards: Shards, folder: Path) -> AsyncIterator[ForcedRout
     async with contextlib.AsyncExitStack() as stack:
         programs = []
         for stage in range(len(shards.bounds) - 1):
-            options = ("--allow-capture", "--parent-pid", str(os.getpid()))
+            options = ("--parent-pid", str(os.getpid()))
             program = running_program(shards.program(stage), folder / f"stage-{stage}.sock", *options)
             programs.append(await stack.enter_async_context(program))
         paths = [program.socket_path for program in programs]
@@ -181,7 +183,7 @@ async def forced_route(shards: Shards, folder: Path) -> AsyncIterator[ForcedRout
         for worker, request in zip(route.workers, shards.load_requests(), strict=True):
             progress = [one async for one in worker.stub.Load(request, timeout=LOAD_TIMEOUT_S)]
             route.contracts.append(progress[-1].contract)
-        captured = route.workers[-1].stub.CaptureLogits(worker_pb2.CaptureLogitsRequest())
+        captured = route.workers[-1].measure.CaptureLogits(measure_pb2.CaptureLogitsRequest())
         stack.callback(captured.cancel)
         async with asyncio.timeout(LOAD_TIMEOUT_S):
             await captured.initial_metadata()  # from here on it runs

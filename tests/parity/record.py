@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.parity.architecture_counts import ArchitectureRecord, NativeRun, Records
-from tests.parity.comparison import Comparison
+from tests.parity.comparison import Comparison, TokenComparison
 from tests.parity.noise_control import Control
 from tests.parity.prompts import PROMPTS
 from tests.simulators.tiny_models import TINY_MODELS
@@ -19,6 +19,7 @@ class Plan:
     Attributes:
         cuts: layer bounds of each route of workers.
         split_file_cuts: the same, loaded from a file of two parts.
+        shipped_cuts: layer bounds of each route of shipped workers, whose tokens are compared.
         together: layer bounds of the route on which all prompts run at once.
         prompts: texts; the last one may be the long one.
         rows: tokens drawn, and so rows compared, for each prompt.
@@ -29,6 +30,7 @@ class Plan:
 
     cuts: tuple[tuple[int, ...], ...]
     split_file_cuts: tuple[tuple[int, ...], ...]
+    shipped_cuts: tuple[tuple[int, ...], ...]
     together: tuple[int, ...] | None
     prompts: tuple[str, ...]
     rows: int
@@ -40,6 +42,7 @@ class Plan:
 EVERYTHING = Plan(
     cuts=((0, 15, 30), (0, 7, 30), (0, 1, 30), (0, 10, 20, 30), (0, 1, 29, 30)),
     split_file_cuts=((0, 13, 30),),
+    shipped_cuts=((0, 15, 30), (0, 10, 20, 30)),
     together=(0, 15, 30),
     prompts=PROMPTS,
     rows=32,
@@ -50,6 +53,7 @@ EVERYTHING = Plan(
 ARCHITECTURES = Plan(
     cuts=(),
     split_file_cuts=(),
+    shipped_cuts=(),
     together=None,
     prompts=(),
     rows=0,
@@ -60,6 +64,7 @@ ARCHITECTURES = Plan(
 SHORT = Plan(
     cuts=((0, 7, 30),),
     split_file_cuts=(),
+    shipped_cuts=((0, 7, 30),),
     together=None,
     prompts=PROMPTS[:2],
     rows=12,
@@ -74,6 +79,7 @@ class Record:
     """What was found."""
 
     rows: Comparison = field(default_factory=Comparison)
+    shipped: TokenComparison = field(default_factory=TokenComparison)
     together: Comparison = field(default_factory=Comparison)
     control: Control = field(default_factory=Control)
     cuts: list[str] = field(default_factory=list)
@@ -91,6 +97,8 @@ class Record:
             "rows": self.rows.rows,
             "mismatched": self.rows.mismatched,
             "cuts": self.cuts,
+            "shipped_tokens": self.shipped.tokens,
+            "shipped_mismatched": self.shipped.mismatched,
             "together_rows": self.together.rows,
             "together_mismatched": self.together.mismatched,
             "together_tokens_differ": self.together.tokens_differ,
@@ -112,10 +120,12 @@ class Record:
         control_rows = (self.control.clean.rows, self.control.noisy.mismatched)
         compared_enough = (
             self.rows.rows >= plan.rows_min
+            and self.shipped.tokens == len(plan.shipped_cuts) * len(plan.prompts) * plan.rows
             and self.stack_prompts == 2 * len(plan.prompts) * len(plan.carriers)
             and (all(control_rows) or not plan.cuts)
         )
-        differing = self.rows.mismatched + self.stack_mismatched + self.control.clean.mismatched + self.survivors
+        differing = self.rows.mismatched + self.shipped.mismatched + self.stack_mismatched
+        differing += self.control.clean.mismatched + self.survivors
         architectures = [self.architectures.get(name, ArchitectureRecord()) for name in plan.architectures]
         are_equal = differing == 0 and all(record.is_good() for record in architectures)
         native_is_good = not plan.architectures or (self.native is not None and self.native.is_good())

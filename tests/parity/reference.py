@@ -15,10 +15,8 @@ import numpy as np
 
 from meshnet.vocab import open_vocabulary
 from meshnet.vocab.vocabulary import Vocabulary
+from tests.parity.batch_shapes import CHUNK_ROWS, CONTEXT_LENGTH
 from unsplit import WholeModel, prompt_tokens, text_of
-
-CHUNK_ROWS = 128
-CONTEXT_LENGTH = 2048
 
 
 class EmptiedModel(WholeModel):

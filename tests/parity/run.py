@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.native.native_routes import WORKER
+from tests.integration.native.native_routes import MEASURE_WORKER, WORKER
 from tests.parity.architecture_counts import table
 from tests.parity.architectures import compare_all_processes
-from tests.parity.comparison import Comparison
+from tests.parity.comparison import Comparison, TokenComparison
 from tests.parity.gguf_parts import split_in_two
 from tests.parity.native_comparison import compare_natively
 from tests.parity.noise_control import Control, compare_with_noise
@@ -20,7 +20,7 @@ from tests.parity.prompts import LONG_PROMPT_TOKENS_MIN, PROMPTS
 from tests.parity.record import Plan, Record
 from tests.parity.reference import Reference, answer_unsplit
 from tests.parity.whole_stack import compare_stack, stack_paths
-from tests.parity.worker_routes import Shards, worker_route
+from tests.parity.worker_routes import Shards, answer_tokens, loaded_route, worker_route
 
 Progress = Callable[[str], None]
 TWO_PARTS = " of two parts"
@@ -29,10 +29,16 @@ TINY_FOLDER = "build/models/tiny"  # where `make tiny-models` puts them
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where things are, and what the unsplit model answered."""
+    """Where things are, and what the unsplit model answered.
+
+    Attributes:
+        worker: the shipped program, whose tokens are compared.
+        measure: the same with captures, whose logits are compared.
+    """
 
     model: Path
     worker: Path
+    measure: Path
     folder: Path
     threads: int
     references: Sequence[Reference]
@@ -40,7 +46,11 @@ class Bench:
 
     def shards(self, bounds: tuple[int, ...], model: Path | None = None) -> Shards:
         """A route of workers over this model, or the one named."""
-        return Shards(self.worker, model or self.model, bounds, self.threads)
+        return Shards(self.measure, model or self.model, bounds, self.threads)
+
+    def shipped_shards(self, bounds: tuple[int, ...]) -> Shards:
+        """A route of shipped workers."""
+        return Shards(self.worker, self.model, bounds, self.threads)
 
     def socket_folder(self, name: str) -> Path:
         """A folder of its own."""
@@ -62,7 +72,7 @@ def run(plan: Plan, root: Path, folder: Path, threads: int, progress: Progress) 
         progress(f"the unsplit model answers {len(plan.prompts)} prompts, {threads} threads")
         references = answer_unsplit(model, plan.prompts, plan.rows, threads)
         _check_prompts(plan, references)
-    bench = Bench(model, WORKER, folder, threads, references, progress)
+    bench = Bench(model, WORKER, MEASURE_WORKER, folder, threads, references, progress)
     record = Record()
     if plan.architectures:
         record.native = compare_natively(WORKER.with_name("meshnet_tests"), folder, root / TINY_FOLDER)
@@ -80,7 +90,7 @@ def run(plan: Plan, root: Path, folder: Path, threads: int, progress: Progress) 
 
 async def _compare_architectures(bench: Bench, record: Record, models: Path) -> None:
     sockets = bench.socket_folder("tiny")
-    await compare_all_processes(record.architectures, bench.worker, models, sockets, bench.threads, bench.progress)
+    await compare_all_processes(record.architectures, bench.measure, models, sockets, bench.threads, bench.progress)
     for line in table(record.architectures):
         bench.progress(line)
 
@@ -117,6 +127,10 @@ async def _compare_workers(plan: Plan, bench: Bench, record: Record) -> None:
         name = shards.name + (TWO_PARTS if shards.model != bench.model else "")
         record.cuts.append(name)
         bench.progress(f"{name}: {found}")
+    for number, bounds in enumerate(plan.shipped_cuts):
+        found_tokens = await _compare_shipped(bench.shipped_shards(bounds), bench, f"shipped-{number}")
+        record.shipped += found_tokens
+        bench.progress(f"{bench.shipped_shards(bounds).name}, the shipped program: {found_tokens}")
     if plan.together is not None:
         record.together = await _compare_together(bench.shards(plan.together), bench)
         bench.progress(f"{len(bench.references)} sessions at once: {record.together}")
@@ -132,6 +146,16 @@ async def _compare_cut(shards: Shards, bench: Bench, folder: str) -> Comparison:
         for reference in bench.references:
             (rows,) = await route.generate([reference.prompt], len(reference.rows))
             found.add_all(rows, reference.rows)
+    return found
+
+
+async def _compare_shipped(shards: Shards, bench: Bench, folder: str) -> TokenComparison:
+    """Every prompt alone through workers without captures: their tokens against the unsplit model's."""
+    found = TokenComparison()
+    async with loaded_route(shards, bench.socket_folder(folder)) as running:
+        for name, reference in enumerate(bench.references, start=1):
+            tokens = await answer_tokens(running, reference.prompt, len(reference.tokens), name)
+            found.add_all(tokens, reference.tokens)
     return found
 
 

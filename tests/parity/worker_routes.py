@@ -16,9 +16,9 @@ from itertools import count, pairwise
 from pathlib import Path
 
 from meshnet.ids import SessionKey
-from meshnet.v1 import session_pb2, worker_pb2, worker_pb2_grpc
+from meshnet.v1 import measure_pb2, session_pb2, worker_pb2, worker_pb2_grpc
 from tests.integration.native.native_routes import NativeRoute
-from tests.parity.reference import CHUNK_ROWS, CONTEXT_LENGTH
+from tests.parity.batch_shapes import CHUNK_ROWS, CONTEXT_LENGTH
 from tests.simulators.bridged_route import BridgedRoute, BridgedWorker
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import RouteTerms
@@ -37,7 +37,7 @@ class Shards:
     """Where the layers are cut, and from which file they are loaded.
 
     Attributes:
-        worker: the program of every stage.
+        worker: the program of every stage. Where rows are captured, that of the tail is meshnet-worker-measure.
         head: that of the first stage, where it is another.
     """
 
@@ -78,7 +78,7 @@ class WorkerRoute:
     """A loaded route. `stubs` are its workers, one a stage."""
 
     running: NativeRoute
-    _captured: AsyncIterator[worker_pb2.CapturedLogits]
+    _captured: AsyncIterator[measure_pb2.CapturedLogits]
     _names: count[int] = field(default_factory=lambda: count(1))
 
     @property
@@ -95,36 +95,13 @@ class WorkerRoute:
             grpc.aio.AioRpcError: the capture ended.
         ValueError: rows are missing, or of another session or position than was asked for.
         """
-        terms = [self._terms(prompt, rows) for prompt in prompts]
+        terms = [_terms(prompt, rows, next(self._names)) for prompt in prompts]
         async with asyncio.timeout(GENERATIONS_TIMEOUT_S):
             gateways = {one.key: await self.running.open_direct(one) for one in terms}
-            _, captured = await asyncio.gather(self._drive(gateways), self._take(rows * len(terms)))
+            _, captured = await asyncio.gather(_drive(self.running, gateways), self._take(rows * len(terms)))
             for gateway in gateways.values():
                 await gateway.close()
         return [_in_order(captured, one) for one in terms]
-
-    def _terms(self, prompt: tuple[int, ...], rows: int) -> RouteTerms:
-        key = SessionKey(struct.pack(">QQ", 0, next(self._names)), 1)
-        return RouteTerms(
-            key=key,
-            prompt=prompt,
-            max_tokens=rows,
-            chunk_rows=CHUNK_ROWS,
-            step_deadline_ms=STEP_DEADLINE_MS,
-            idle_ms=STEP_DEADLINE_MS,
-            gateway_grace_ms=STEP_DEADLINE_MS,
-            end_tokens=(),
-            is_exact=True,
-        )
-
-    async def _drive(self, gateways: dict[SessionKey, PlainGateway]) -> None:
-        while not all(gateway.is_finished for gateway in gateways.values()):
-            for gateway in gateways.values():
-                await gateway.send_prompt()
-            message = await self.running.route.receive(MESSAGE_TIMEOUT_S)
-            # What a closed generation still says is nobody's.
-            if message.key in gateways:
-                await gateways[message.key].take(message)
 
     async def _take(self, rows: int) -> dict[tuple[bytes, int], bytes]:
         captured: dict[tuple[bytes, int], bytes] = {}
@@ -133,6 +110,45 @@ class WorkerRoute:
             row = await anext(self._captured)
             captured[row.session, row.position] = row.logits
         return captured
+
+
+async def answer_tokens(running: NativeRoute, prompt: tuple[int, ...], tokens: int, name: int) -> tuple[int, ...]:
+    """Generate greedily; the tokens that the Gateway is given. `name` numbers the session on this route.
+
+    Raises:
+        TimeoutError: a stage fell silent.
+        RouteFailedError: a stage gave up.
+    """
+    terms = _terms(prompt, tokens, name)
+    async with asyncio.timeout(GENERATIONS_TIMEOUT_S):
+        gateway = await running.open_direct(terms)
+        await _drive(running, {terms.key: gateway})
+        await gateway.close()
+    return tuple(gateway.answer.token_ids)
+
+
+def _terms(prompt: tuple[int, ...], rows: int, name: int) -> RouteTerms:
+    return RouteTerms(
+        key=SessionKey(struct.pack(">QQ", 0, name), 1),
+        prompt=prompt,
+        max_tokens=rows,
+        chunk_rows=CHUNK_ROWS,
+        step_deadline_ms=STEP_DEADLINE_MS,
+        idle_ms=STEP_DEADLINE_MS,
+        gateway_grace_ms=STEP_DEADLINE_MS,
+        end_tokens=(),
+        is_exact=True,
+    )
+
+
+async def _drive(running: NativeRoute, gateways: dict[SessionKey, PlainGateway]) -> None:
+    while not all(gateway.is_finished for gateway in gateways.values()):
+        for gateway in gateways.values():
+            await gateway.send_prompt()
+        message = await running.route.receive(MESSAGE_TIMEOUT_S)
+        # What a closed generation still says is nobody's.
+        if message.key in gateways:
+            await gateways[message.key].take(message)
 
 
 def _in_order(captured: dict[tuple[bytes, int], bytes], terms: RouteTerms) -> list[bytes]:
@@ -150,8 +166,8 @@ async def _load(worker: BridgedWorker, request: worker_pb2.LoadRequest) -> sessi
 
 
 @contextlib.asynccontextmanager
-async def worker_route(shards: Shards, folder: Path) -> AsyncIterator[WorkerRoute]:
-    """Start a worker for each range, load it and capture what the tail draws from. `folder` holds the sockets.
+async def loaded_route(shards: Shards, folder: Path) -> AsyncIterator[NativeRoute]:
+    """Start a worker for each range and load it. `folder` holds the sockets.
 
     Raises:
         TimeoutError: a worker did not start or load in time.
@@ -161,14 +177,28 @@ async def worker_route(shards: Shards, folder: Path) -> AsyncIterator[WorkerRout
         programs = []
         for stage in range(len(shards.bounds) - 1):
             # However this process ends, the workers end with it.
-            options = ("--link-listen", "127.0.0.1:0", "--allow-capture", "--parent-pid", str(os.getpid()))
+            options = ("--link-listen", "127.0.0.1:0", "--parent-pid", str(os.getpid()))
             program = running_program(shards.worker, folder / f"stage-{stage}.sock", *options)
             programs.append(await stack.enter_async_context(program))
         route = await stack.enter_async_context(BridgedRoute([program.socket_path for program in programs]))
         pairs = zip(route.workers, shards.load_requests(), strict=True)
         route.contracts = await asyncio.gather(*(_load(worker, request) for worker, request in pairs))
-        captured = route.workers[-1].stub.CaptureLogits(worker_pb2.CaptureLogitsRequest())
-        stack.callback(captured.cancel)
-        async with asyncio.timeout(LOAD_TIMEOUT_S):
-            await captured.initial_metadata()  # from here on it runs
-        yield WorkerRoute(NativeRoute(route, programs), aiter(captured))
+        yield NativeRoute(route, programs)
+
+
+@contextlib.asynccontextmanager
+async def worker_route(shards: Shards, folder: Path) -> AsyncIterator[WorkerRoute]:
+    """Run a loaded route and capture what its tail draws from. `folder` holds the sockets.
+
+    Raises:
+        TimeoutError: a worker did not start or load in time.
+        grpc.aio.AioRpcError: a worker refused.
+    """
+    async with loaded_route(shards, folder) as running:
+        captured = running.route.workers[-1].measure.CaptureLogits(measure_pb2.CaptureLogitsRequest())
+        try:
+            async with asyncio.timeout(LOAD_TIMEOUT_S):
+                await captured.initial_metadata()  # from here on it runs
+            yield WorkerRoute(running, aiter(captured))
+        finally:
+            captured.cancel()

@@ -16,7 +16,7 @@ import grpc.aio
 
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.frame import EdgeMessage, Frame, read_edge_message, write_edge_message, write_frame
-from meshnet.v1 import session_pb2, worker_pb2, worker_pb2_grpc
+from meshnet.v1 import measure_pb2_grpc, session_pb2, worker_pb2, worker_pb2_grpc
 from tests.simulators.route_terms import RouteTerms, spec_for
 
 CALL_TIMEOUT_S = 10.0
@@ -50,6 +50,8 @@ class BridgedWorker:
     def __init__(self, socket_path: Path) -> None:
         self._channel = grpc.aio.insecure_channel(f"unix:{socket_path}")
         self.stub = worker_pb2_grpc.WorkerStub(self._channel)
+        # Answered by meshnet-worker-measure alone.
+        self.measure = measure_pb2_grpc.MeasureStub(self._channel)
         self._bridge = self.stub.Bridge()
         # gRPC takes one write at a time; several pumps and the Gateway write here.
         self._writing = asyncio.Lock()

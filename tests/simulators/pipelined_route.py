@@ -23,7 +23,7 @@ from meshnet.generation.chunking import Chunking, SeamLink, StageTime
 from meshnet.generation.prompt_feed import PromptFeed
 from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2, worker_pb2
-from tests.integration.native.native_routes import WORKER, NativeRoute
+from tests.integration.native.native_routes import MEASURE_WORKER, NativeRoute
 from tests.integration.native.step_times import Interval, StepTimes, captured_steps
 from tests.simulators.bridged_route import CALL_TIMEOUT_S, BridgedRoute
 from tests.simulators.fake_shards import N_LAYERS, load_request, terms
@@ -159,8 +159,8 @@ async def pipelined_route(folder: Path, machines: Machines) -> AsyncIterator[Pip
     async with contextlib.AsyncExitStack() as stack:
         programs = []
         for stage in range(machines.stages):
-            own = ("--allow-capture", "--link-listen", "127.0.0.1:0")
-            programs.append(await stack.enter_async_context(running_program(WORKER, folder / f"w{stage}.sock", *own)))
+            program = running_program(MEASURE_WORKER, folder / f"w{stage}.sock", "--link-listen", "127.0.0.1:0")
+            programs.append(await stack.enter_async_context(program))
         paths = [program.socket_path for program in programs]
         targets = [*(str(program.ready["link_address"]) for program in programs), str(paths[0])]
         lines = await stack.enter_async_context(long_lines(targets))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from meshnet.artifact.gguf import printable_path
 from meshnet.errors import ArtifactError
 from meshnet.golden.probe import GOLDEN_BYTES_MAX, excerpt_names, parse_golden, require_complete
 from meshnet.golden.tensor_file import LENGTH_BYTES, Matrix, header_bytes, parse_header, write_tensors
+from meshnet.printable import printable_path
 from meshnet.whole_file import write_whole
 from tracker_site.catalog.errors import CatalogError
 from tracker_site.catalog.models import Model, golden_path

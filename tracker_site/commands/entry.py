@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError
 
-from meshnet.artifact.gguf.printable import PATH_LENGTH_MAX, printable
 from meshnet.errors import MeshnetError
+from meshnet.printable import PATH_LENGTH_MAX, printable
 from tracker_site.commands.django_setup import set_up_django
 from tracker_site.commands.output import print_outcome
 from tracker_site.commands.parser import build_parser

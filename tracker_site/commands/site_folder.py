@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from meshnet.artifact.gguf import printable_path
 from meshnet.errors import MeshnetError
+from meshnet.printable import printable_path
 from tracker_site.config import environment as variables
 
 if TYPE_CHECKING:

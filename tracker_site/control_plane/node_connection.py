@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 from meshnet.constants import WIRE_VERSION, WIRE_VERSION_MIN
 from meshnet.failure_codes import FailureCode
 from meshnet.keys import SignatureContext, verify
+from meshnet.printable import one_line
 from meshnet.v1 import control_pb2
 from tracker_site.control_plane.control_events import (
     Ended,
@@ -31,7 +32,7 @@ from tracker_site.control_plane.control_events import (
 )
 from tracker_site.nodes.notices import Notice
 from tracker_site.nodes.refusals import ControlError, ControlRefusalCode
-from tracker_site.nodes.reports import for_people, parse_code, parse_report, parse_session, parse_session_refs
+from tracker_site.nodes.reports import parse_code, parse_report, parse_session, parse_session_refs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -240,12 +241,12 @@ class NodeConnection:
             case "ended":
                 ended = message.ended
                 key = parse_session(ended.session, ended.epoch)
-                self._events.append(Ended(key, ended.stage, parse_code(ended.code), for_people(ended.message)))
+                self._events.append(Ended(key, ended.stage, parse_code(ended.code), one_line(ended.message)))
 
     def _receive_hello(self, hello: control_pb2.ControlHello) -> None:
         if not verify(hello.public_key, SignatureContext.CONTROL, self.terms.nonce, hello.signature):
             raise ControlError(ControlRefusalCode.BAD_SIGNATURE, "the signature does not fit the key and the challenge")
-        software_version = for_people(hello.software_version, 64)
+        software_version = one_line(hello.software_version, 64)
         if hello.wire_version_min > WIRE_VERSION or hello.wire_version_max < WIRE_VERSION_MIN:
             node = f"{hello.wire_version_min} to {hello.wire_version_max}; update the older"
             spoken = f"the site speaks wire versions {WIRE_VERSION_MIN} to {WIRE_VERSION}, the node {node}"
@@ -268,7 +269,7 @@ class NodeConnection:
         self._abandoned.pop(refused.request_id, None)
         pending = self._pending.pop(refused.request_id, None)
         if pending is not None:
-            self._fail(pending.request, code, for_people(refused.message))
+            self._fail(pending.request, code, one_line(refused.message))
 
     def _abandon(self, request_id: int, code: FailureCode, message: str) -> None:
         request = self._pending.pop(request_id).request

@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from meshnet.errors import MeshnetError, RouteError, describe_unforeseen
+from meshnet.failure_codes import FailureCode
 from meshnet.generation.telemetry_board import TelemetryBoard
 from meshnet.generation.telemetry_pulse import TelemetryPulse
 from meshnet.openai.events import Failed, Finished, FinishReason, TelemetryUpdate, Usage
@@ -20,7 +21,6 @@ from tracker_site.gateway.hold import Hold
 from tracker_site.gateway.outlet import Outlet
 from tracker_site.gateway.records import Record
 from tracker_site.gateway.route_reader import RouteReader
-from tracker_site.gateway.route_visit import RouteVisit
 from tracker_site.gateway.settlement import Bill, Counts, Ending, settle_bill
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ class Generation:
         self._board = TelemetryBoard(generation_id, parts.clock_s())
         self._board.set_prompt(len(admission.request.prompt_tokens))
         self._outlet = Outlet(parts.limits.queued_tokens, self._acknowledge)
-        self._visit = RouteVisit(parts, self._board, on_change=self._note_change)
-        self._reader = RouteReader(admission, spec.stop, self._board, self._outlet, parts.clock_s)
+        self._reader = RouteReader(parts, admission, spec.stop, self._board, self._outlet)
         self._cancel_reason: str | None = None
         self._routed = asyncio.Event()
         self._route_snapshot: Telemetry | None = None
@@ -104,7 +103,7 @@ class Generation:
         except asyncio.CancelledError:
             self.cancel("client_disconnected")
             raise
-        return self._last.error if isinstance(self._last, Failed) and not self._visit.stages else None
+        return self._last.error if isinstance(self._last, Failed) and not self._reader.stages else None
 
     def cancel(self, reason: str) -> None:
         """Stop the work; a generation that is over, or already cancelled, is left alone."""
@@ -171,7 +170,7 @@ class Generation:
         self._routed.set()
         self._outlet.finish(last)
         counts = self._counts(ending)
-        bill = settle_bill(ending, counts, self._admission.model.prices, self._visit.stages)
+        bill = settle_bill(ending, counts, self._admission.model.prices, self._reader.stages)
         await self._hold.settle(bill.charge_micros, bill.shares, self._parts.limits.settle_s)
         await self._parts.records.store(self._record(last, ending, counts, bill))
 
@@ -182,7 +181,7 @@ class Generation:
 
     async def _work_to_the_end(self) -> tuple[Finished | Failed, Ending]:
         """Run the work and name how it ended; whatever happens inside ends here."""
-        self._work = asyncio.create_task(self._visit.run(self._admission.request, self._reader), name=self.id)
+        self._work = asyncio.create_task(self._reader.run(self._note_change), name=self.id)
         if self._cancel_reason is not None:
             self._work.cancel()
         try:
@@ -194,7 +193,7 @@ class Generation:
             message = f"The generation took longer than {self._parts.limits.generation_s:g} s."
             return self._failed(RouteError("generation_timeout", "Too long", message)), Ending.FAILED
         except MeshnetError as error:
-            if error.code == "gateway_lost" and self._outlet.is_behind:
+            if error.code == FailureCode.GATEWAY_LOST and self._outlet.is_behind:
                 return self._failed(_cancelled("client_too_slow")), Ending.CANCELLED
             return self._failed(error), Ending.FAILED
         except Exception as error:  # noqa: BLE001 - logged, in fewer words
@@ -205,13 +204,13 @@ class Generation:
         return Finished(reason, self.usage, self.snapshot()), Ending.FINISHED
 
     def _note_change(self) -> None:
-        if self._visit.stages and not self._routed.is_set():
+        if self._reader.stages and not self._routed.is_set():
             self._route_snapshot = self.snapshot()
             self._routed.set()
         self._outlet.wake()
 
     def _acknowledge(self, tokens: int) -> None:
-        self._visit.acknowledge(tokens)
+        self._reader.acknowledge(tokens)
 
     def _failed(self, error: MeshnetError) -> Failed:
         self._board.fail(error, self._parts.clock_s())
@@ -243,7 +242,7 @@ class Generation:
             elapsed_ms=last.telemetry.elapsed_ms,
             tokens_per_s=self._board.mean_tokens_per_s,
             failure=last.telemetry.failure,
-            stages=self._visit.stages,
+            stages=self._reader.stages,
             shares=bill.shares,
         )
 

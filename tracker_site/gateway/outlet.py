@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshnet.errors import ProtocolError
+from meshnet.failure_codes import FailureCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ class Outlet:
         """
         if len(self._waiting) >= self._capacity:
             message = "The tail sent more tokens than the window allows."
-            raise ProtocolError("window_exceeded", "Window exceeded", message)
+            raise ProtocolError(FailureCode.WINDOW_EXCEEDED, "Window exceeded", message)
         self._waiting.append(delivery)
         self._changed.set()
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
+from meshnet.printable import one_line
 from tracker_site import database
 from tracker_site.gateway.models import (
     CODE_CHARACTERS,
@@ -15,7 +16,6 @@ from tracker_site.gateway.models import (
     GenerationRecord,
     GenerationStage,
 )
-from tracker_site.nodes.reports import for_people
 
 if TYPE_CHECKING:
     from tracker_site.gateway.records import Record
@@ -53,7 +53,7 @@ def _store(record: Record) -> None:
         tokens_per_s=record.tokens_per_s,
         failure_code=failure.code[:CODE_CHARACTERS] if failure else "",
         failure_stage=failure.stage if failure else None,
-        failure_message=for_people(failure.message, MESSAGE_CHARACTERS) if failure else "",
+        failure_message=one_line(failure.message, MESSAGE_CHARACTERS) if failure else "",
     )
     GenerationStage.objects.bulk_create(
         GenerationStage(

@@ -1,14 +1,17 @@
-"""From a route's events to text for the client: the inside of a generation, without money or clients' connections.
+"""One generation's time on a route: it is opened, read to its end as text for the client, and closed.
 
-Invariants: after the finish nothing is read; every wait for the route has a deadline. Source: docs/wire.md, Finish.
+Invariants: a route that was opened is closed, once, before `run` ends; acknowledgements after that go nowhere. Nothing
+is read after the finish. Opening, every wait for the next event, and closing have deadlines.
+Source: docs/wire.md, Finish.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
-from meshnet.errors import RouteError
+from meshnet.errors import MeshnetError, RouteError
 from meshnet.generation.answer_text import AnswerText
 from meshnet.generation.progress import PrefillAdvanced, StageHealthChanged, TokenReceived
 from meshnet.openai.telemetry import Phase
@@ -21,49 +24,82 @@ if TYPE_CHECKING:
     from meshnet.generation.telemetry_board import TelemetryBoard
     from meshnet.openai.events import FinishReason
     from tracker_site.gateway.admission import Admission
-    from tracker_site.gateway.limits import Limits
     from tracker_site.gateway.outlet import Outlet
+    from tracker_site.gateway.parts import Parts
     from tracker_site.gateway.ports import OpenRoute
+    from tracker_site.routes.planning.request import RouteStage
+
+logger = logging.getLogger(__name__)
 
 
 class RouteReader:
-    """Reads one open route to its end."""
+    """Opens one route, delivers its tokens as text, and closes it. `stages` is empty until the route is open."""
 
     def __init__(
-        self, admission: Admission, stops: tuple[str, ...], board: TelemetryBoard, outlet: Outlet,
-        clock_s: Callable[[], float],
-    ) -> None:  # fmt: skip
-        with_tokens = admission.request.sampling.logprobs
-        self._answer = AnswerText(admission.vocabulary, stops, with_tokens=with_tokens)
+        self, parts: Parts, admission: Admission, stops: tuple[str, ...], board: TelemetryBoard, outlet: Outlet
+    ) -> None:
+        self._routes = parts.routes
+        self._limits = parts.limits
+        self._clock_s = parts.clock_s
+        self._request = admission.request
         self._board = board
         self._outlet = outlet
-        self._clock_s = clock_s
+        self._answer = AnswerText(admission.vocabulary, stops, with_tokens=admission.request.sampling.logprobs)
+        self._route: OpenRoute | None = None
+        self.stages: tuple[RouteStage, ...] = ()
 
     @property
     def tokens(self) -> int:
-        """Received so far."""
+        """Tokens received so far."""
         return self._answer.tokens
 
-    async def read(self, route: OpenRoute, limits: Limits) -> FinishReason:
-        """Deliver everything up to the finish; return why it ended.
+    async def run(self, on_change: Callable[[], None]) -> FinishReason:
+        """Compute the request; return why the answer ended. `on_change` is called when the phase or the route changes.
 
         Raises:
-            RouteError: the route failed, stalled or ended early.
-            ProtocolError: the tail ran further ahead than it may.
+            RouteError: no route could be had, or it failed, stalled or ended early.
+            ProtocolError: the tail sent what cannot be, or ran further ahead than it may.
         """
-        events = route.events()
+        self._board.enter(Phase.ROUTING, self._clock_s())
+        on_change()
+        route = await self._open()
+        try:
+            self._route = route
+            self.stages = tuple(route.stages)
+            self._board.set_stages(self.stages, self._clock_s())
+            self._board.enter(Phase.PREFILL, self._clock_s())
+            on_change()
+            return await self._read(route.events())
+        finally:
+            self._route = None
+            await self._close(route)
+
+    def acknowledge(self, tokens: int) -> None:
+        """Tell the route that the client has taken the first `tokens` tokens."""
+        if self._route is not None and tokens > 0:
+            self._route.acknowledge(tokens - 1)
+
+    def flush(self) -> None:
+        """Deliver the text that was held back, when no more comes."""
+        self._outlet.put_rest(Delivery(self._answer.rest(), self.tokens))
+
+    async def _open(self) -> OpenRoute:
+        try:
+            async with asyncio.timeout(self._limits.routing_s):
+                return await self._routes.open_route(self._request)
+        except TimeoutError:
+            message = f"No route was ready within {self._limits.routing_s:g} s."
+            raise RouteError("routing_timeout", "No route in time", message) from None
+
+    async def _read(self, events: AsyncIterator[RouteEvent]) -> FinishReason:
         while True:
-            reason = self._handle(await self._next(events, limits))
+            reason = self._handle(await self._next(events))
             if reason is not None:
                 return reason
 
-    def flush(self) -> None:
-        """Deliver text that was held back; no more comes."""
-        self._outlet.put_rest(Delivery(self._answer.rest(), self.tokens))
-
-    async def _next(self, events: AsyncIterator[RouteEvent], limits: Limits) -> RouteEvent:
+    async def _next(self, events: AsyncIterator[RouteEvent]) -> RouteEvent:
         is_decoding = self._board.phase is Phase.DECODE
-        timeout_s = limits.decode_stall_s if is_decoding else limits.prefill_stall_s
+        timeout_s = self._limits.decode_stall_s if is_decoding else self._limits.prefill_stall_s
         try:
             async with asyncio.timeout(timeout_s):
                 return await anext(events)
@@ -88,8 +124,16 @@ class RouteReader:
     def _take_token(self, event: TokenReceived, now_s: float) -> FinishReason | None:
         delta, finish = self._answer.take(event)
         self._board.count_token(event.residence, now_s)
-        # Also without text: a token that only holds text back has to be acknowledged in its turn.
+        # A token without text is delivered too: it has to be acknowledged in its turn.
         self._outlet.put(Delivery(delta, self.tokens))
         if finish is not None and not self._answer.is_stopped:
             self.flush()
         return finish
+
+    async def _close(self, route: OpenRoute) -> None:
+        try:
+            async with asyncio.timeout(self._limits.close_s):
+                await route.close("generation_over")
+        except (MeshnetError, TimeoutError) as error:
+            # The stages free the session by their own idle clocks.
+            logger.warning("a route was not closed in time: %s", type(error).__name__)

@@ -15,9 +15,9 @@ from django.db import transaction
 
 from meshnet.errors import MeshnetError
 from meshnet.keys import PUBLIC_KEY_BYTES
+from meshnet.printable import one_line
 from tracker_site.accounts.authentication import authenticate_node_token
 from tracker_site.nodes.models import Node
-from tracker_site.nodes.reports import for_people
 
 if TYPE_CHECKING:
     from tracker_site.accounts.models import User
@@ -54,9 +54,9 @@ def parse_enrolment(document: object) -> EnrolmentRequest:
     token, key, name = document.get("token"), document.get("public_key"), document.get("name")
     if not isinstance(token, str) or not token:
         raise _bad_request("token must be a string")
-    if not isinstance(name, str) or not for_people(name, MAX_NAME_CHARACTERS):
+    if not isinstance(name, str) or not one_line(name, MAX_NAME_CHARACTERS):
         raise _bad_request("name must be a string of 1 to 64 characters")
-    return EnrolmentRequest(token, _parse_key(key), for_people(name, MAX_NAME_CHARACTERS))
+    return EnrolmentRequest(token, _parse_key(key), one_line(name, MAX_NAME_CHARACTERS))
 
 
 def enrol(request: EnrolmentRequest) -> tuple[Node, bool]:

@@ -16,6 +16,7 @@ from meshnet.constants import PORT_MAX, SESSION_ID_BYTES
 from meshnet.frame import Codec
 from meshnet.frame.edge_messages import CODE_PATTERN
 from meshnet.ids import SessionKey
+from meshnet.printable import one_line
 from meshnet.shard_facts import STATE_MESSAGES, Carrier, NodeReach, ShardFigures, ShardIdentity
 from meshnet.v1 import control_pb2, frame_pb2
 from tracker_site.nodes.refusals import ControlError, ControlRefusalCode
@@ -84,10 +85,10 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
     _require(len(ranges) == len(shards), "shards")
     return Report(
         state=STATES[message.state],
-        reason=for_people(message.reason),
+        reason=one_line(message.reason),
         reach=NodeReach(
             carrier=Carrier(message.carrier),
-            link_address=for_people(message.link_address),
+            link_address=one_line(message.link_address),
             link_fingerprint=message.link_fingerprint,
             data_connected=message.data_connected,
             latency_ms=latency_ms,
@@ -99,7 +100,7 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
 
 
 def _is_dialable(address: str) -> bool:
-    """Whether strangers' workers may be told to dial it: host:port of one machine.
+    """Whether other volunteers' workers may be told to dial it: host:port of one machine.
 
     An address of the link alone would name another thing at each of them, such as a cloud's own service.
     """
@@ -151,11 +152,6 @@ def parse_code(code: str) -> str:
     return code
 
 
-def for_people(words: str, limit: int = 300) -> str:
-    """Text from a node as it may be stored and shown: one line of printable characters."""
-    return "".join(character if character.isprintable() else " " for character in words[:limit]).strip()
-
-
 def _parse_shard(shard: control_pb2.ShardReport) -> tuple[ShardIdentity, ShardFigures]:
     _require(len(shard.artifact_digest) == DIGEST_BYTES, "artifact_digest")
     return _parse_identity(shard.artifact_digest, shard.contract), _parse_figures(shard)
@@ -176,7 +172,7 @@ def _parse_identity(artifact_digest: bytes, contract: session_pb2.BoundaryContra
     _require(RECIPE.fullmatch(contract.recipe) is not None, "recipe")
     return ShardIdentity(
         artifact_digest=artifact_digest,
-        architecture=for_people(contract.architecture),
+        architecture=one_line(contract.architecture),
         layer_begin=layers.layer_begin,
         layer_end=layers.layer_end,
         n_layers=contract.n_layers,

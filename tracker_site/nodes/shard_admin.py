@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
-SHARD_COLUMNS = ("served_model", "layers", "trouble", "context_length", "step_ms", "kv_cells", "session_count")
+SHARD_COLUMNS = ("served_model", "layers", "short_problem", "context_length", "step_ms", "kv_cells", "session_count")
 # Facts that a column of their own shows better.
 _SHOWN_OTHERWISE = frozenset({"layer_begin", "layer_end", "n_layers"})
 # All other facts, by name: one that is added to `meshnet.shard_facts` appears in the admin by itself.
@@ -87,7 +87,7 @@ class ShardColumns(admin.options.BaseModelAdmin):
         return f"{shard.figures.prefill_ms_per_layer * (shard.layer_end - shard.layer_begin):.3f}"
 
     @admin.display(description="problem", ordering="problem_code")
-    def trouble(self, shard: LoadedShard) -> str:
+    def short_problem(self, shard: LoadedShard) -> str:
         """What is wrong, in a word or two."""
         return problem_label(shard)
 

@@ -75,7 +75,7 @@ class DrivenRoute:
                 self._changed.clear()
                 await self._changed.wait()
         except asyncio.CancelledError:
-            self._give(io.Cancelled("cancelled"))
+            self._give(io.Cancelled(FailureCode.CANCELLED))
             raise
         if self._machine.failure is not None:
             raise self._machine.failure

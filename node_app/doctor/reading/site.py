@@ -7,6 +7,7 @@ import time
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
 
+from node_app.doctor.importing import IMPORT_LOCK
 from node_app.doctor.judging.site import ControlFacts, HealthFacts
 from node_app.system.unreachable import why_unreachable
 
@@ -21,7 +22,8 @@ ANSWER_LIMIT_BYTES: Final = 4096
 
 def read_health(site_url: str) -> HealthFacts:
     """Ask `/healthz`."""
-    import requests  # noqa: PLC0415 - may be missing, which is a finding
+    with IMPORT_LOCK:
+        import requests  # noqa: PLC0415 - may be missing, which is a finding
 
     started_s = time.monotonic()
     try:
@@ -61,13 +63,14 @@ def _skew_s(date: str) -> float | None:
 
 def read_control(site_url: str) -> ControlFacts:
     """Open the control connection, hear the site's first word, and leave without saying who we are."""
-    from google.protobuf.message import DecodeError  # noqa: PLC0415 - may be missing, which is a finding
-    from websockets.exceptions import WebSocketException  # noqa: PLC0415 - as above
-    from websockets.sync.client import connect  # noqa: PLC0415 - as above
+    with IMPORT_LOCK:
+        from google.protobuf.message import DecodeError  # noqa: PLC0415 - may be missing, which is a finding
+        from websockets.exceptions import WebSocketException  # noqa: PLC0415 - as above
+        from websockets.sync.client import connect  # noqa: PLC0415 - as above
 
-    from meshnet.constants import MAX_MESSAGE_BYTES  # noqa: PLC0415
-    from meshnet.v1 import control_pb2  # noqa: PLC0415 - as above
-    from node_app.site.control_connection import control_url  # noqa: PLC0415 - as above
+        from meshnet.constants import MAX_MESSAGE_BYTES  # noqa: PLC0415
+        from meshnet.v1 import control_pb2  # noqa: PLC0415 - as above
+        from node_app.site.control_connection import control_url  # noqa: PLC0415 - as above
 
     url = control_url(site_url)
     try:

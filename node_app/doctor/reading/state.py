@@ -7,6 +7,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from meshnet.errors import MeshnetError
+from node_app.doctor.importing import IMPORT_LOCK
 from node_app.doctor.judging.state import AgentFacts, DirectoryFacts, EnrolmentFacts
 from node_app.doctor.reading.computer import nearest_existing
 from node_app.status.agent_status import StatusError, parse_status
@@ -46,7 +47,8 @@ def read_agent(state_dir: Path) -> AgentFacts:
 
 
 def _ask(address: AgentAddress) -> AgentFacts:
-    import requests  # noqa: PLC0415 - may be missing, which is a finding
+    with IMPORT_LOCK:
+        import requests  # noqa: PLC0415 - may be missing, which is a finding
 
     session = requests.Session()
     session.trust_env = False  # no proxy between this machine and itself
@@ -67,7 +69,8 @@ def _ask(address: AgentAddress) -> AgentFacts:
 
 def read_enrolment(state_dir: Path, site_url: str) -> EnrolmentFacts:
     """Return what the directory says of this installation at a site; nothing is drawn or written."""
-    from node_app.site.identity import KEY_FILE, IdentityStore  # noqa: PLC0415 - needs what may be missing
+    with IMPORT_LOCK:
+        from node_app.site.identity import KEY_FILE, IdentityStore  # noqa: PLC0415 - needs what may be missing
 
     has_key = (state_dir / KEY_FILE).exists()
     store = IdentityStore(state_dir)

@@ -14,6 +14,7 @@ import time
 from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from meshnet.generation.deadlines import TOKENISE_TIMEOUT_S
 from meshnet.generation.fitting import fit_request
 from meshnet.generation.telemetry_board import TelemetryBoard
 from meshnet.openai.errors import RATE_LIMITED, SERVER_ERROR, RequestError
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from meshnet.openai.specification import GenerationSpec
     from meshnet.vocab import Vocabulary
     from node_app.loopback.connection import HttpConnection
-    from node_app.loopback.limits import ApiLimits
     from node_app.loopback.openai.served_model import ServedModel
     from node_app.sessions.local.opening import LocalSessions
     from node_app.sessions.local.session import LocalSession
@@ -48,13 +48,28 @@ STREAM_HEADERS: Final = [("Content-Type", CONTENT_TYPE), ("Cache-Control", "no-c
 
 
 class Answering:
-    """Answers generation requests. `node_name` is what telemetry calls this machine."""
+    """Answers generation requests."""
 
-    def __init__(self, model: ServedModel, sessions: LocalSessions, node_name: str, limits: ApiLimits) -> None:
+    def __init__(
+        self,
+        model: ServedModel,
+        sessions: LocalSessions,
+        node_name: str,
+        tokenise_timeout_s: float = TOKENISE_TIMEOUT_S,
+    ) -> None:
+        """Answer with `model` over `sessions`.
+
+        Args:
+            model: the node's only one.
+            sessions: opened on the node's worker.
+            node_name: the name of this machine in telemetry.
+            tokenise_timeout_s: for loading the vocabulary at first, rendering and tokenising, waiting for a turn
+                included.
+        """
         self._model = model
         self._sessions = sessions
         self._node_name = node_name
-        self._limits = limits
+        self._tokenise_timeout_s = tokenise_timeout_s
 
     async def answer(self, connection: HttpConnection, spec: GenerationSpec) -> None:
         """Run a generation and answer with it.
@@ -109,7 +124,7 @@ class Answering:
 
     async def _fit(self, spec: GenerationSpec, context_length: int) -> tuple[Vocabulary, FittedRequest]:
         try:
-            async with asyncio.timeout(self._limits.tokenise_timeout_s):
+            async with asyncio.timeout(self._tokenise_timeout_s):
                 vocabulary = await self._model.vocabulary(context_length)
                 prompt_tokens = await self._model.tokenise(vocabulary, spec.prompt)
         except TimeoutError:

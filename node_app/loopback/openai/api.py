@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Final
 
+from meshnet.openai.http_refusals import BODY_MAX_BYTES
 from node_app.loopback.access import LOOPBACK
+from node_app.loopback.limits import ConnectionLimits
 from node_app.loopback.openai.answering import Answering
 from node_app.loopback.openai.endpoints import Endpoints
 from node_app.loopback.openai.served_model import ServedModel
-from node_app.loopback.server import LocalServer
+from node_app.loopback.server import LocalServer, bind_loopback
+from node_app.settings import SettingsError
 
 if TYPE_CHECKING:
     import socket
 
     from node_app.agent.agent import Agent
     from node_app.artifacts.model_file import ModelFile
-    from node_app.loopback.limits import ApiLimits
+
+# Bodies are bounded as the site's are.
+API_LIMITS: Final = ConnectionLimits(body_max_bytes=BODY_MAX_BYTES)
+
+
+def bind_api(port: int) -> socket.socket:
+    """Return the API's listening socket; `port` 0 takes a free one.
+
+    Raises:
+        SettingsError: the port is taken, or not this user's to take.
+    """
+    try:
+        return bind_loopback(port)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise SettingsError(f"--api-port {port}: {reason}; choose another, or leave it out for a free one") from error
 
 
 def api_url(listening: socket.socket) -> str:
@@ -23,16 +42,15 @@ def api_url(listening: socket.socket) -> str:
     return f"http://{LOOPBACK}:{listening.getsockname()[1]}/v1"
 
 
-def build_api(listening: socket.socket, agent: Agent, model: ModelFile, limits: ApiLimits) -> LocalServer:
+def build_api(listening: socket.socket, agent: Agent, model: ModelFile) -> LocalServer:
     """Build the API on a bound socket, which it owns from now on.
 
     Args:
-        listening: from `bind_loopback`.
+        listening: from `bind_api`.
         agent: that runs the worker.
         model: held as a whole.
-        limits: of its clients.
     """
     served = ServedModel(agent, model)
-    answering = Answering(served, agent.plane.local, agent.settings.name, limits)
-    endpoints = Endpoints(listening.getsockname()[1], served, answering)
-    return LocalServer(listening, endpoints.serve, endpoints.refuse, limits)
+    answering = Answering(served, agent.sessions.local, agent.settings.name)
+    endpoints = Endpoints(listening.getsockname()[1], served, answering, API_LIMITS)
+    return LocalServer(listening, endpoints.serve, endpoints.refuse, API_LIMITS)

@@ -1,7 +1,8 @@
 """The endpoints of the local API: what is asked for, by whom, and what cannot be.
 
-Invariants: who asks is checked before anything else (`access.py`); whatever goes wrong before an answer has begun is an
-OpenAI error object. A client that leaves ends its own request at once. No key is wanted: the API is this machine's own.
+Invariants: Host and Origin are checked before anything else (`loopback.access`); whatever goes wrong before an answer
+has begun is an OpenAI error object. A client that leaves ends its own request at once. No key is wanted: the API is
+this machine's own.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from meshnet.openai import http_refusals
 from meshnet.openai.errors import SERVER_ERROR, RequestError, describe_error
 from meshnet.openai.objects import ModelList
 from meshnet.openai.parsing import parse_chat_request, parse_completion_request
+from node_app.loopback.access import check_access
 from node_app.loopback.connection import ClientGoneError
-from node_app.loopback.openai.access import check_access
+from node_app.loopback.openai.refusals import explain_refusal
+from node_app.loopback.refusals import RequestRefusedError
 from node_app.system.blocking import run_blocking
 from node_app.system.racing import race
 
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from meshnet.openai.objects import ResponsePart
     from meshnet.openai.specification import GenerationSpec
     from node_app.loopback.connection import Head, Headers, HttpConnection
+    from node_app.loopback.limits import ConnectionLimits
     from node_app.loopback.openai.answering import Answering
     from node_app.loopback.openai.served_model import ServedModel
 
@@ -56,10 +60,11 @@ def _allow(head: Head, methods: tuple[str, ...]) -> None:
 
 
 class Endpoints:
-    """Serves one request a connection. `port` is the API's own."""
+    """Serves one request a connection. `port` and `limits` are those of the API's server."""
 
-    def __init__(self, port: int, model: ServedModel, answering: Answering) -> None:
+    def __init__(self, port: int, model: ServedModel, answering: Answering, limits: ConnectionLimits) -> None:
         self._port = port
+        self._limits = limits
         self._model = model
         self._answering = answering
 
@@ -73,6 +78,8 @@ class Endpoints:
             head = await connection.read_head()
             check_access(head.values("host"), head.values("origin"), self._port)
             await self._dispatch(connection, head)
+        except RequestRefusedError as refused:
+            await _refuse(connection, explain_refusal(refused, self._port, self._limits))
         except MeshnetError as error:
             await _refuse(connection, error)
         except ClientGoneError:

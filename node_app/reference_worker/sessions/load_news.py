@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from meshnet.errors import WorkerError
+from meshnet.failure_codes import FailureCode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,7 +33,7 @@ class LoadNews:
             WorkerError: `cancelled`: nobody waits for it any more.
         """
         if self._is_given_up:
-            raise WorkerError("cancelled", "Given up", "loading was given up")
+            raise WorkerError(FailureCode.CANCELLED, "Given up", "loading was given up")
         self._loop.call_soon_threadsafe(self._note, fraction)
 
     def give_up(self) -> None:

@@ -1,7 +1,7 @@
 """A worker in Python as a process: its command line, its server, and its end with its parent.
 
 The command line and the ready line are the native worker's: `--socket PATH --parent-pid PID [--link-listen ADDRESS]
-[--local-links DIR] [--allow-capture]`, one line of JSON on stdout, logs on stderr; `--version` and `--list-devices`
+[--local-links DIR]`, one line of JSON on stdout, logs on stderr; `--version` and `--list-devices`
 print a report and end. It has no link to peers: routes of several stages go through the bridge. It captures nothing.
 """
 
@@ -62,7 +62,6 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--parent-pid", type=int, default=0, help="end when this process is no longer the parent")
     parser.add_argument("--link-listen", default="", help="accepted and ignored")
     parser.add_argument("--local-links", default="", help="accepted and ignored")
-    parser.add_argument("--allow-capture", action="store_true", help="accepted and ignored")
 
 
 @contextlib.asynccontextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from meshnet.errors import WorkerError
+from meshnet.failure_codes import FailureCode
 from node_app.reference_worker.torch.gguf_range import GgufRange
 from node_app.reference_worker.torch.layer_range import ignore_progress
 
@@ -114,9 +115,11 @@ class TorchEngine:
             WorkerError: `bad_token_id`; `not_ready`: this is not the head.
         """
         if not self.owns_input:
-            raise WorkerError("not_ready", "Not the head", "this shard takes hidden rows")
+            raise WorkerError(FailureCode.NOT_READY, "Not the head", "this shard takes hidden rows")
         if not all(0 <= token < self.vocab_size for token in token_ids):
-            raise WorkerError("bad_token_id", "Bad token id", f"a token id outside the {self.vocab_size} known ones")
+            raise WorkerError(
+                FailureCode.BAD_TOKEN_ID, "Bad token id", f"a token id outside the {self.vocab_size} known ones"
+            )
         with torch.inference_mode():
             return self.range.embed(torch.tensor(token_ids, dtype=torch.long))
 
@@ -127,7 +130,7 @@ class TorchEngine:
             WorkerError: `not_ready`: this is not the tail.
         """
         if not self.owns_output:
-            raise WorkerError("not_ready", "Not the tail", "this shard gives hidden rows")
+            raise WorkerError(FailureCode.NOT_READY, "Not the tail", "this shard gives hidden rows")
         with torch.inference_mode():
             return self.range.logits(hidden)
 
@@ -171,11 +174,13 @@ class TorchSequence:
             WorkerError: `wrong_shape`, `not_finite` or `kv_exhausted`.
         """
         if hidden.ndim != 2 or hidden.shape[1] != self.engine.facts.width or not len(hidden):
-            raise WorkerError("wrong_shape", "Bad rows", f"rows of the shape {tuple(hidden.shape)}")
+            raise WorkerError(FailureCode.WRONG_SHAPE, "Bad rows", f"rows of the shape {tuple(hidden.shape)}")
         if not bool(torch.isfinite(hidden).all()):
-            raise WorkerError("not_finite", "Bad rows", "a row holds a value that is not finite")
+            raise WorkerError(FailureCode.NOT_FINITE, "Bad rows", "a row holds a value that is not finite")
         if self._length + len(hidden) > self._cells:
-            raise WorkerError("kv_exhausted", "No cells left", f"{self._cells} cells are too few for more rows")
+            raise WorkerError(
+                FailureCode.KV_EXHAUSTED, "No cells left", f"{self._cells} cells are too few for more rows"
+            )
         with torch.inference_mode():
             out = self.engine.range.run(hidden, self._length, self._cache)
         self._length += len(hidden)

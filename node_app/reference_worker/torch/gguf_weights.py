@@ -13,8 +13,9 @@ import gguf
 import numpy as np
 import torch
 
-from meshnet.artifact.gguf import layer_of, printable
+from meshnet.artifact.gguf import layer_of
 from meshnet.errors import ArtifactError
+from meshnet.printable import printable
 from node_app.reference_worker.torch.model_facts import unsupported
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from transformers import AutoConfig, AutoModel
 from transformers.cache_utils import Cache as LayerCaches
 from transformers.cache_utils import DynamicLayer
 
-from meshnet.artifact.gguf import printable
 from meshnet.artifact.gguf.limits import MAX_LAYERS
 from meshnet.errors import ArtifactError
+from meshnet.printable import printable
 from node_app.reference_worker.torch.layer_range import ignore_progress
 from node_app.reference_worker.torch.model_facts import GRAPHS, refuse_range, unsupported
 from node_app.reference_worker.torch.safetensors_weights import SafetensorsWeights, bad_tensor

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import torch
 from safetensors import SafetensorError, safe_open
 
-from meshnet.artifact.gguf import printable
 from meshnet.errors import ArtifactError
+from meshnet.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

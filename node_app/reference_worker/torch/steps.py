@@ -16,12 +16,12 @@ from node_app.reference_worker.torch.engine import TorchSequence
 
 if TYPE_CHECKING:
     from meshnet.frame import Frame
-    from node_app.reference_worker.sessions.machine import Step
+    from node_app.reference_worker.sessions.machine import EngineStep
     from node_app.reference_worker.torch.engine import TorchEngine
     from node_app.reference_worker.torch.shard import TorchShard
 
 
-def run_step(step: Step) -> Outcome:
+def run_step(step: EngineStep) -> Outcome:
     """Run one frame's rows through its session's shard."""
     session, frame = step.session, step.waiting.frame
     sequence = session.sequence
@@ -82,10 +82,10 @@ def _probe_length(shard: TorchShard, request: worker_pb2.ProbeRequest) -> int:
     rows = request.tensors[0].shape[0] if has_rows else max(1, len(request.token_ids))
     longest = min(shard.max_step_rows, shard.context_length)
     if not 0 < rows <= longest:
-        raise WorkerError("wrong_shape", "Bad probe", f"{rows} rows instead of 1 to {longest}")
+        raise WorkerError(FailureCode.WRONG_SHAPE, "Bad probe", f"{rows} rows instead of 1 to {longest}")
     ids = len(request.token_ids) or int(shard.owns_input)
     if ids not in {0, rows}:
-        raise WorkerError("wrong_shape", "Bad probe", f"{ids} token ids for {rows} rows")
+        raise WorkerError(FailureCode.WRONG_SHAPE, "Bad probe", f"{ids} token ids for {rows} rows")
     return rows
 
 
@@ -95,11 +95,11 @@ def _probe_rows(engine: TorchEngine, request: worker_pb2.ProbeRequest, rows: int
         return torch.zeros(rows, width)
     tensor = request.tensors[0]
     if tensor.dtype != frame_pb2.DTYPE_F32 or tensor.codec != frame_pb2.CODEC_RAW:
-        raise WorkerError("wrong_dtype", "Bad probe", "a probe takes raw f32 rows")
+        raise WorkerError(FailureCode.WRONG_DTYPE, "Bad probe", "a probe takes raw f32 rows")
     if list(tensor.shape) != [rows, width]:
-        raise WorkerError("wrong_shape", "Bad probe", f"rows of the shape {list(tensor.shape)}")
+        raise WorkerError(FailureCode.WRONG_SHAPE, "Bad probe", f"rows of the shape {list(tensor.shape)}")
     if len(tensor.data) != 4 * rows * width:
-        raise WorkerError("wrong_size", "Bad probe", f"{len(tensor.data)} bytes for {rows} rows of {width}")
+        raise WorkerError(FailureCode.WRONG_SIZE, "Bad probe", f"{len(tensor.data)} bytes for {rows} rows of {width}")
     return _from_bytes(tensor.data, width)
 
 

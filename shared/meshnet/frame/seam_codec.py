@@ -1,8 +1,8 @@
 """Packs hidden rows between two stages as raw f32, bf16 or q8_0; bytes in, bytes out.
 
-Invariants: equal rows give equal bytes, the same as the worker's (`native/src/seam_codec.cpp`); tests/vectors compares
-them. If a value is not finite, or would not be after unpacking, it is refused. The torch engine's worker and the
-simulated stages use this module. Source: docs/wire.md, Codecs.
+Invariants: equal rows give equal bytes, the same as the worker's (`native/src/wire/seam_codec.cpp`); tests/vectors
+compares them. If a value is not finite, or would not be after unpacking, it is refused. The torch engine's worker and
+the simulated stages use this module. Source: docs/wire.md, Codecs.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from meshnet.failure_codes import FailureCode
 from meshnet.openai.completion_request import MAX_TOKENS_DEFAULT
 from meshnet.openai.errors import RequestError
 from meshnet.openai.specification import Face, TokenPrompt
@@ -58,10 +59,10 @@ def _check_token_ids(spec: GenerationSpec, vocabulary: Vocabulary, prompt_tokens
         raise RequestError("invalid_value", "The prompt is empty.", param="prompt")
     if isinstance(spec.prompt, TokenPrompt) and max(prompt_tokens) >= vocabulary.size:
         message = f"The prompt holds a token id outside this model's vocabulary of {vocabulary.size}."
-        raise RequestError("bad_token_id", message, param="prompt")
+        raise RequestError(FailureCode.BAD_TOKEN_ID, message, param="prompt")
     if any(token_id >= vocabulary.size for token_id, _bias in spec.sampling.logit_bias):
         message = f"'logit_bias' holds a token id outside this model's vocabulary of {vocabulary.size}."
-        raise RequestError("bad_token_id", message, param="logit_bias")
+        raise RequestError(FailureCode.BAD_TOKEN_ID, message, param="logit_bias")
 
 
 def _max_tokens(spec: GenerationSpec, context_length: int, prompt_tokens: int, default: int) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from meshnet.artifact.gguf import printable
 from meshnet.artifact.model.inventory import bytes_by_type
 from meshnet.inspect.as_json import CODEC_NAMES
+from meshnet.printable import printable
 from meshnet.sizes import size
 
 if TYPE_CHECKING:
@@ -135,11 +135,11 @@ def _memory(report: Report) -> list[str]:
     return [title, *_table([[*_MEMORY_TITLES], *(_memory_cells(one) for one in report.ranges)])]
 
 
-_MEMORY_TITLES: Final = ("layers", "weights", "caches", "to go back", "buffers (estimate)", "total")
+_MEMORY_TITLES: Final = ("layers", "weights", "caches", "buffers (estimate)", "total", "to go back, if asked for")
 
 
 def _memory_cells(memory: RangeMemory) -> list[str]:
-    sizes = (memory.weight_bytes, memory.cache_bytes, memory.rewind_bytes, memory.compute_bytes, memory.total_bytes)
+    sizes = (memory.weight_bytes, memory.cache_bytes, memory.compute_bytes, memory.total_bytes, memory.rewind_bytes)
     return [f"{memory.layer_begin}:{memory.layer_end}", *map(size, sizes)]
 
 

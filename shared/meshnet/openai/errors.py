@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from meshnet.errors import ArtifactError, LedgerError, MeshnetError, ProtocolError, RouteError, WorkerError
+from meshnet.failure_codes import FailureCode
 
 INVALID_REQUEST: Final = "invalid_request_error"
 SERVER_ERROR: Final = "server_error"
@@ -68,13 +69,13 @@ class ErrorReply:
 # Status and type by code, for errors whose class would give the wrong status.
 STATUS_BY_CODE: Final[dict[str, tuple[int, str]]] = {
     "insufficient_credit": (402, "insufficient_quota"),
-    "context_full": (400, INVALID_REQUEST),
+    FailureCode.CONTEXT_FULL: (400, INVALID_REQUEST),
     "prompt_too_large": (400, INVALID_REQUEST),
     "template_refused": (400, INVALID_REQUEST),
     "template_missing": (400, INVALID_REQUEST),
     "llama_missing": (503, SERVER_ERROR),
-    "step_timeout": (504, SERVER_ERROR),
-    "idle": (504, SERVER_ERROR),
+    FailureCode.STEP_TIMEOUT: (504, SERVER_ERROR),
+    FailureCode.IDLE: (504, SERVER_ERROR),
     "routing_timeout": (504, SERVER_ERROR),
     "prefill_timeout": (504, SERVER_ERROR),
     "decode_timeout": (504, SERVER_ERROR),

@@ -31,7 +31,7 @@ class FakeModel(_message.Message):
     def __init__(self, n_layers: _Optional[int] = ..., width: _Optional[int] = ..., step_us: _Optional[int] = ..., step_fixed_us: _Optional[int] = ...) -> None: ...
 
 class LoadRequest(_message.Message):
-    __slots__ = ("engine", "gguf_path", "fake", "layers", "context_length", "kv_cells", "max_sessions", "threads", "ubatch", "artifact_digest", "flash_attention", "turn_path", "profile", "model_folder")
+    __slots__ = ("engine", "gguf_path", "fake", "layers", "context_length", "kv_cells", "max_sessions", "threads", "ubatch", "artifact_digest", "flash_attention", "turn_path", "profile", "model_folder", "keep_rewind_states")
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     GGUF_PATH_FIELD_NUMBER: _ClassVar[int]
     FAKE_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +46,7 @@ class LoadRequest(_message.Message):
     TURN_PATH_FIELD_NUMBER: _ClassVar[int]
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FOLDER_FIELD_NUMBER: _ClassVar[int]
+    KEEP_REWIND_STATES_FIELD_NUMBER: _ClassVar[int]
     engine: EngineKind
     gguf_path: str
     fake: FakeModel
@@ -60,7 +61,8 @@ class LoadRequest(_message.Message):
     turn_path: str
     profile: bool
     model_folder: str
-    def __init__(self, engine: _Optional[_Union[EngineKind, str]] = ..., gguf_path: _Optional[str] = ..., fake: _Optional[_Union[FakeModel, _Mapping]] = ..., layers: _Optional[_Union[_session_pb2.LayerRange, _Mapping]] = ..., context_length: _Optional[int] = ..., kv_cells: _Optional[int] = ..., max_sessions: _Optional[int] = ..., threads: _Optional[int] = ..., ubatch: _Optional[int] = ..., artifact_digest: _Optional[bytes] = ..., flash_attention: _Optional[bool] = ..., turn_path: _Optional[str] = ..., profile: _Optional[bool] = ..., model_folder: _Optional[str] = ...) -> None: ...
+    keep_rewind_states: bool
+    def __init__(self, engine: _Optional[_Union[EngineKind, str]] = ..., gguf_path: _Optional[str] = ..., fake: _Optional[_Union[FakeModel, _Mapping]] = ..., layers: _Optional[_Union[_session_pb2.LayerRange, _Mapping]] = ..., context_length: _Optional[int] = ..., kv_cells: _Optional[int] = ..., max_sessions: _Optional[int] = ..., threads: _Optional[int] = ..., ubatch: _Optional[int] = ..., artifact_digest: _Optional[bytes] = ..., flash_attention: _Optional[bool] = ..., turn_path: _Optional[str] = ..., profile: _Optional[bool] = ..., model_folder: _Optional[str] = ..., keep_rewind_states: _Optional[bool] = ...) -> None: ...
 
 class LoadProgress(_message.Message):
     __slots__ = ("state", "fraction", "contract", "weights_bytes", "kv_bytes", "compute_bytes", "nextn_bytes")
@@ -231,62 +233,6 @@ class ProbeReply(_message.Message):
     compute_us: int
     output_digest: bytes
     def __init__(self, outputs: _Optional[_Iterable[_Union[_frame_pb2.Tensor, _Mapping]]] = ..., compute_us: _Optional[int] = ..., output_digest: _Optional[bytes] = ...) -> None: ...
-
-class CaptureLogitsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class CapturedLogits(_message.Message):
-    __slots__ = ("session", "epoch", "position", "logits")
-    SESSION_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    LOGITS_FIELD_NUMBER: _ClassVar[int]
-    session: bytes
-    epoch: int
-    position: int
-    logits: bytes
-    def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., logits: _Optional[bytes] = ...) -> None: ...
-
-class CaptureStepsRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class CapturedStep(_message.Message):
-    __slots__ = ("session", "epoch", "position", "rows", "begin_us", "end_us", "received_us", "awake_us", "taken_us", "delivered_us", "sent_us", "marks")
-    SESSION_FIELD_NUMBER: _ClassVar[int]
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    ROWS_FIELD_NUMBER: _ClassVar[int]
-    BEGIN_US_FIELD_NUMBER: _ClassVar[int]
-    END_US_FIELD_NUMBER: _ClassVar[int]
-    RECEIVED_US_FIELD_NUMBER: _ClassVar[int]
-    AWAKE_US_FIELD_NUMBER: _ClassVar[int]
-    TAKEN_US_FIELD_NUMBER: _ClassVar[int]
-    DELIVERED_US_FIELD_NUMBER: _ClassVar[int]
-    SENT_US_FIELD_NUMBER: _ClassVar[int]
-    MARKS_FIELD_NUMBER: _ClassVar[int]
-    session: bytes
-    epoch: int
-    position: int
-    rows: int
-    begin_us: int
-    end_us: int
-    received_us: int
-    awake_us: int
-    taken_us: int
-    delivered_us: int
-    sent_us: int
-    marks: _containers.RepeatedCompositeFieldContainer[StepMark]
-    def __init__(self, session: _Optional[bytes] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., rows: _Optional[int] = ..., begin_us: _Optional[int] = ..., end_us: _Optional[int] = ..., received_us: _Optional[int] = ..., awake_us: _Optional[int] = ..., taken_us: _Optional[int] = ..., delivered_us: _Optional[int] = ..., sent_us: _Optional[int] = ..., marks: _Optional[_Iterable[_Union[StepMark, _Mapping]]] = ...) -> None: ...
-
-class StepMark(_message.Message):
-    __slots__ = ("part", "at_us")
-    PART_FIELD_NUMBER: _ClassVar[int]
-    AT_US_FIELD_NUMBER: _ClassVar[int]
-    part: str
-    at_us: int
-    def __init__(self, part: _Optional[str] = ..., at_us: _Optional[int] = ...) -> None: ...
 
 class BridgeMessage(_message.Message):
     __slots__ = ("frame", "edge")

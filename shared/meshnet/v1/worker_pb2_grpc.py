@@ -74,16 +74,6 @@ class WorkerStub:
                 request_serializer=meshnet_dot_v1_dot_worker__pb2.ProbeRequest.SerializeToString,
                 response_deserializer=meshnet_dot_v1_dot_worker__pb2.ProbeReply.FromString,
                 _registered_method=True)
-        self.CaptureLogits = channel.unary_stream(
-                '/meshnet.v1.Worker/CaptureLogits',
-                request_serializer=meshnet_dot_v1_dot_worker__pb2.CaptureLogitsRequest.SerializeToString,
-                response_deserializer=meshnet_dot_v1_dot_worker__pb2.CapturedLogits.FromString,
-                _registered_method=True)
-        self.CaptureSteps = channel.unary_stream(
-                '/meshnet.v1.Worker/CaptureSteps',
-                request_serializer=meshnet_dot_v1_dot_worker__pb2.CaptureStepsRequest.SerializeToString,
-                response_deserializer=meshnet_dot_v1_dot_worker__pb2.CapturedStep.FromString,
-                _registered_method=True)
         self.Bridge = channel.stream_stream(
                 '/meshnet.v1.Worker/Bridge',
                 request_serializer=meshnet_dot_v1_dot_worker__pb2.BridgeBatch.SerializeToString,
@@ -142,18 +132,6 @@ class WorkerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def CaptureLogits(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def CaptureSteps(self, request, context):
-        """Missing associated documentation comment in .proto file."""
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def Bridge(self, request_iterator, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -202,16 +180,6 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.Probe,
                     request_deserializer=meshnet_dot_v1_dot_worker__pb2.ProbeRequest.FromString,
                     response_serializer=meshnet_dot_v1_dot_worker__pb2.ProbeReply.SerializeToString,
-            ),
-            'CaptureLogits': grpc.unary_stream_rpc_method_handler(
-                    servicer.CaptureLogits,
-                    request_deserializer=meshnet_dot_v1_dot_worker__pb2.CaptureLogitsRequest.FromString,
-                    response_serializer=meshnet_dot_v1_dot_worker__pb2.CapturedLogits.SerializeToString,
-            ),
-            'CaptureSteps': grpc.unary_stream_rpc_method_handler(
-                    servicer.CaptureSteps,
-                    request_deserializer=meshnet_dot_v1_dot_worker__pb2.CaptureStepsRequest.FromString,
-                    response_serializer=meshnet_dot_v1_dot_worker__pb2.CapturedStep.SerializeToString,
             ),
             'Bridge': grpc.stream_stream_rpc_method_handler(
                     servicer.Bridge,
@@ -435,60 +403,6 @@ class Worker:
             '/meshnet.v1.Worker/Probe',
             meshnet_dot_v1_dot_worker__pb2.ProbeRequest.SerializeToString,
             meshnet_dot_v1_dot_worker__pb2.ProbeReply.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CaptureLogits(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/meshnet.v1.Worker/CaptureLogits',
-            meshnet_dot_v1_dot_worker__pb2.CaptureLogitsRequest.SerializeToString,
-            meshnet_dot_v1_dot_worker__pb2.CapturedLogits.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CaptureSteps(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/meshnet.v1.Worker/CaptureSteps',
-            meshnet_dot_v1_dot_worker__pb2.CaptureStepsRequest.SerializeToString,
-            meshnet_dot_v1_dot_worker__pb2.CapturedStep.FromString,
             options,
             channel_credentials,
             insecure,

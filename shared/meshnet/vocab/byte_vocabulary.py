@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from meshnet.failure_codes import FailureCode
 from meshnet.vocab.chat_template import ChatTemplate
 from meshnet.vocab.vocabulary import Traits, Vocabulary, VocabularyError
 
@@ -34,7 +35,7 @@ class ByteVocabulary(Vocabulary):
     def piece(self, token_id: int) -> bytes:
         """Return the one byte of a token, or no bytes if it is a control token."""
         if not 0 <= token_id < SIZE:
-            raise VocabularyError("bad_token_id", "Bad token id", f"{token_id} is not one of {SIZE} tokens.")
+            raise VocabularyError(FailureCode.BAD_TOKEN_ID, "Bad token id", f"{token_id} is not one of {SIZE} tokens.")
         return bytes([token_id]) if token_id < BOS_TOKEN else b""
 
     def _tokenise(self, text: str, *, parse_special: bool, continues: bool) -> list[int]:

@@ -14,6 +14,7 @@ import weakref
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
+from meshnet.failure_codes import FailureCode
 from meshnet.llama_library import BUILD_FOLDER, LIBRARY_FOLDER
 from meshnet.vocab.chat_template import ChatTemplate
 from meshnet.vocab.errors import VocabularyError
@@ -70,7 +71,9 @@ class LlamaVocabulary(Vocabulary):
     def piece(self, token_id: int) -> bytes:
         """Return the bytes of one token; control tokens have none."""
         if not 0 <= token_id < self.size:
-            raise VocabularyError("bad_token_id", "Bad token id", f"{token_id} is not one of {self.size} tokens.")
+            raise VocabularyError(
+                FailureCode.BAD_TOKEN_ID, "Bad token id", f"{token_id} is not one of {self.size} tokens."
+            )
         buffer = ctypes.create_string_buffer(_PIECE_BYTES)
         length = self._library.llama_token_to_piece(self._vocab, token_id, buffer, len(buffer), 0, False)
         if length < 0:

@@ -21,6 +21,8 @@ from tests.simulators.worker_process import WorkerProgram, running_program
 _BUILT_WORKER = Path(__file__).resolve().parents[3] / "build/native/cpu/bin/meshnet-worker"
 # A build with sanitizers can be named instead.
 WORKER = Path(os.environ.get("MESHNET_TEST_WORKER", _BUILT_WORKER))
+# The same worker with captures and profiles, which the shipped one does not have.
+MEASURE_WORKER = WORKER.with_name("meshnet-worker-measure")
 
 # Which end of a seam dials; None: both ends are carried by the bridge.
 Dialler = Callable[[int, int], int]
@@ -63,12 +65,13 @@ async def native_route(
     *,
     keep: Filter | None = None,
     arguments: tuple[str, ...] = (),
+    worker: Path = WORKER,
     listeners: set[int] | None = None,
     **load: int,
 ) -> AsyncIterator[NativeRoute]:
     """Workers for the ranges between `cuts` (0 and N_LAYERS are added), loaded, their bridges joined.
 
-    `listeners` are the stages that accept links; None: all of them.
+    `listeners` are the stages that accept links; None: all of them. `worker` is the program of every stage.
     """
     bounds = [0, *cuts, N_LAYERS]
     async with contextlib.AsyncExitStack() as stack:
@@ -76,7 +79,7 @@ async def native_route(
         for stage in range(len(bounds) - 1):
             listens = listeners is None or stage in listeners
             own = (*arguments, "--link-listen", "127.0.0.1:0") if listens else arguments
-            programs.append(await stack.enter_async_context(running_program(WORKER, folder / f"w{stage}.sock", *own)))
+            programs.append(await stack.enter_async_context(running_program(worker, folder / f"w{stage}.sock", *own)))
         paths = [program.socket_path for program in programs]
         route = await stack.enter_async_context(BridgedRoute(paths) if keep is None else BridgedRoute(paths, keep=keep))
         await route.load([load_request(begin, end, **load) for begin, end in pairwise(bounds)])

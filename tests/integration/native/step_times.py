@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import grpc.aio
 
-from meshnet.v1 import worker_pb2
+from meshnet.v1 import measure_pb2
 from tests.simulators.bridged_route import CALL_TIMEOUT_S, BridgedWorker
 
 MICROSECONDS_PER_MS = 1000
@@ -66,7 +66,9 @@ def overlap_of(earlier: Sequence[Interval], later: Sequence[Interval]) -> Overla
 class StepTimes:
     """Reads one worker's steps as they are captured."""
 
-    def __init__(self, call: grpc.aio.UnaryStreamCall[worker_pb2.CaptureStepsRequest, worker_pb2.CapturedStep]) -> None:
+    def __init__(
+        self, call: grpc.aio.UnaryStreamCall[measure_pb2.CaptureStepsRequest, measure_pb2.CapturedStep]
+    ) -> None:
         self._call = call
 
     async def of_prompt(self, prompt_rows: int) -> list[Interval]:
@@ -79,18 +81,18 @@ class StepTimes:
         steps = await self.until_position(prompt_rows)
         return [Interval(step.position, step.rows, step.begin_us, step.end_us) for step in steps]
 
-    async def until_position(self, position: int) -> list[worker_pb2.CapturedStep]:
+    async def until_position(self, position: int) -> list[measure_pb2.CapturedStep]:
         """All steps up to the one whose rows end there.
 
         Raises:
             TimeoutError: they did not come in time.
             ConnectionError: the capture ended first.
         """
-        steps: list[worker_pb2.CapturedStep] = []
+        steps: list[measure_pb2.CapturedStep] = []
         while not steps or steps[-1].position + steps[-1].rows < position:
             async with asyncio.timeout(CALL_TIMEOUT_S):
                 step = await self._call.read()
-            if not isinstance(step, worker_pb2.CapturedStep):
+            if not isinstance(step, measure_pb2.CapturedStep):
                 raise ConnectionError("the capture ended before its steps did")
             steps.append(step)
         return steps
@@ -98,12 +100,12 @@ class StepTimes:
 
 @contextlib.asynccontextmanager
 async def captured_steps(workers: Sequence[BridgedWorker]) -> AsyncIterator[list[StepTimes]]:
-    """Capture the steps of these workers, which were started with --allow-capture, for the body's time.
+    """Capture the steps of these workers, which are meshnet-worker-measure, for the body's time.
 
     Raises:
         TimeoutError: a capture did not begin.
     """
-    calls = [worker.stub.CaptureSteps(worker_pb2.CaptureStepsRequest()) for worker in workers]
+    calls = [worker.measure.CaptureSteps(measure_pb2.CaptureStepsRequest()) for worker in workers]
     try:
         async with asyncio.timeout(CALL_TIMEOUT_S):
             for call in calls:

@@ -1,4 +1,4 @@
-"""The capture of logits, for debugging: refused unless the worker was started for it, and never in anyone's way."""
+"""The capture of logits, for debugging: given by meshnet-worker-measure alone, and never in anyone's way."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import grpc
 import grpc.aio
 import pytest
 
-from meshnet.v1 import worker_pb2
-from tests.integration.native.native_routes import NativeRoute, native_route
+from meshnet.v1 import measure_pb2, worker_pb2
+from tests.integration.native.native_routes import MEASURE_WORKER, NativeRoute, native_route
 from tests.simulators.bridged_route import CALL_TIMEOUT_S
 from tests.simulators.fake_engine import VOCAB_SIZE
 from tests.simulators.fake_shards import KEY, terms
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.native
 
 async def begin(running: NativeRoute) -> grpc.aio.UnaryStreamCall:
     """A capture on the tail, once it runs."""
-    call = running.route.workers[-1].stub.CaptureLogits(worker_pb2.CaptureLogitsRequest())
+    call = running.route.workers[-1].measure.CaptureLogits(measure_pb2.CaptureLogitsRequest())
     async with asyncio.timeout(CALL_TIMEOUT_S):
         await call.initial_metadata()
     return call
@@ -34,16 +34,15 @@ async def refusal(call: grpc.aio.UnaryStreamCall) -> tuple[grpc.StatusCode, str]
     return refused.value.code(), str(refused.value.details())
 
 
-async def test_it_is_refused_without_allow_capture(tmp_path: Path) -> None:
+async def test_the_shipped_worker_does_not_know_it(tmp_path: Path) -> None:
     async with native_route(tmp_path, [3]) as running:
-        call = running.route.workers[-1].stub.CaptureLogits(worker_pb2.CaptureLogitsRequest())
-        code, message = await refusal(call)
-    assert code is grpc.StatusCode.PERMISSION_DENIED
-    assert "--allow-capture" in message
+        call = running.route.workers[-1].measure.CaptureLogits(measure_pb2.CaptureLogitsRequest())
+        code, _message = await refusal(call)
+    assert code is grpc.StatusCode.UNIMPLEMENTED
 
 
 async def test_it_gives_the_rows_that_the_tokens_were_drawn_from(tmp_path: Path) -> None:
-    async with native_route(tmp_path, [3], arguments=("--allow-capture",)) as running:
+    async with native_route(tmp_path, [3], worker=MEASURE_WORKER) as running:
         call = await begin(running)
         given = terms()
         answer = await (await running.open_direct(given)).generate()
@@ -61,9 +60,9 @@ async def test_it_gives_the_rows_that_the_tokens_were_drawn_from(tmp_path: Path)
 
 
 async def test_one_reader_at_a_time_and_another_after_it(tmp_path: Path) -> None:
-    async with native_route(tmp_path, [3], arguments=("--allow-capture",)) as running:
+    async with native_route(tmp_path, [3], worker=MEASURE_WORKER) as running:
         first = await begin(running)
-        second = running.route.workers[-1].stub.CaptureLogits(worker_pb2.CaptureLogitsRequest())
+        second = running.route.workers[-1].measure.CaptureLogits(measure_pb2.CaptureLogitsRequest())
         code, _message = await refusal(second)
         assert code is grpc.StatusCode.FAILED_PRECONDITION
         first.cancel()
@@ -77,7 +76,7 @@ async def test_one_reader_at_a_time_and_another_after_it(tmp_path: Path) -> None
 
 
 async def test_a_capture_does_not_put_off_unloading(tmp_path: Path) -> None:
-    async with native_route(tmp_path, [3], arguments=("--allow-capture",)) as running:
+    async with native_route(tmp_path, [3], worker=MEASURE_WORKER) as running:
         call = await begin(running)
         stub = running.route.workers[-1].stub
         await stub.Unload(worker_pb2.UnloadRequest(), timeout=CALL_TIMEOUT_S)

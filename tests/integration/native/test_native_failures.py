@@ -91,8 +91,8 @@ async def test_loads_that_cannot_be_and_unload(tmp_path: Path) -> None:
         await client.close()
 
 
-async def test_probe_with_permission_gives_the_rows(tmp_path: Path) -> None:
-    async with native_route(tmp_path, [3], arguments=("--allow-capture",)) as running:
+async def test_probe_gives_the_rows(tmp_path: Path) -> None:
+    async with native_route(tmp_path, [3]) as running:
         head, tail = (worker.stub for worker in running.route.workers)
         hidden = await head.Probe(worker_pb2.ProbeRequest(token_ids=[1, 2, 3], want_outputs=True))
         logits = await tail.Probe(worker_pb2.ProbeRequest(tensors=hidden.outputs, want_outputs=True))

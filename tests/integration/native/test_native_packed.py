@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from meshnet.frame import Codec
-from tests.integration.native.native_routes import WORKER
+from tests.integration.native.native_routes import MEASURE_WORKER
 from tests.integration.native.test_native_llama import PROMPTS, model_path
 from tests.parity.divergence import Divergence
 from tests.parity.forced_route import forced_route
@@ -22,7 +22,7 @@ MEAN_MAX = 0.05
 
 
 async def test_each_codec_answers_nearly_as_raw_rows_do(tmp_path: Path) -> None:
-    shards = Shards(WORKER, Path(model_path()), (0, 15, 30), threads=1)
+    shards = Shards(MEASURE_WORKER, Path(model_path()), (0, 15, 30), threads=1)
     found = {codec: Divergence() for codec in Codec}
     bytes_of = dict.fromkeys(Codec, 0)
     async with forced_route(shards, tmp_path) as route:

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import grpc
 import pytest
 
 from meshnet.ids import SessionKey
-from meshnet.v1 import worker_pb2
-from tests.integration.native.native_routes import WORKER, NativeRoute, native_route
+from meshnet.v1 import measure_pb2, worker_pb2
+from tests.integration.native.native_routes import MEASURE_WORKER, NativeRoute, native_route
 from tests.integration.native.step_times import Interval, Overlap, captured_steps, neighbours
 from tests.integration.native.test_native_llama import model_path
 from tests.parity.worker_routes import Shards, worker_route
@@ -67,7 +68,7 @@ def show(name: str, seams: list[Overlap]) -> None:
 
 @pytest.mark.parametrize("cuts", [[4], [3, 6]], ids=str)
 async def test_neighbouring_stages_compute_a_prompt_at_once(tmp_path: Path, cuts: list[int]) -> None:
-    async with native_route(tmp_path, cuts, arguments=("--allow-capture",), step_us=STEP_US) as running:
+    async with native_route(tmp_path, cuts, worker=MEASURE_WORKER, step_us=STEP_US) as running:
         seams = await prefill(running, (65,) * PROMPT_ROWS, window_frames=2)
     show(f"fake {cuts}", seams)
     assert len(seams) == len(cuts)
@@ -77,7 +78,7 @@ async def test_neighbouring_stages_compute_a_prompt_at_once(tmp_path: Path, cuts
 
 async def test_a_window_of_one_frame_forbids_it(tmp_path: Path) -> None:
     """Control: the head may not compute the next chunk before the one in flight is acknowledged."""
-    async with native_route(tmp_path, [4], arguments=("--allow-capture",), step_us=STEP_US) as running:
+    async with native_route(tmp_path, [4], worker=MEASURE_WORKER, step_us=STEP_US) as running:
         (seam,) = await prefill(running, (65,) * PROMPT_ROWS, window_frames=1)
     show("fake, window 1", [seam])
     assert (seam.chunks, seam.intersecting) == (CHUNKS, 0)
@@ -86,7 +87,7 @@ async def test_a_window_of_one_frame_forbids_it(tmp_path: Path) -> None:
 
 async def test_one_compute_turn_for_both_forbids_it(tmp_path: Path) -> None:
     """Control: so do stages of one machine, by design (ADR 5)."""
-    async with native_route(tmp_path, [4], arguments=("--allow-capture",)) as running:
+    async with native_route(tmp_path, [4], worker=MEASURE_WORKER) as running:
         requests = [load_request(begin, end, step_us=STEP_US) for begin, end in ((0, 4), (4, N_LAYERS))]
         for worker, request in zip(running.route.workers, requests, strict=True):
             request.turn_path = str(tmp_path / "compute.turn")
@@ -99,7 +100,7 @@ async def test_one_compute_turn_for_both_forbids_it(tmp_path: Path) -> None:
 
 
 async def test_the_real_models_halves_compute_a_prompt_at_once(tmp_path: Path) -> None:
-    shards = Shards(WORKER, Path(model_path()), (0, MODEL_LAYERS // 2, MODEL_LAYERS), threads=1)
+    shards = Shards(MEASURE_WORKER, Path(model_path()), (0, MODEL_LAYERS // 2, MODEL_LAYERS), threads=1)
     prompt = tuple(range(100, 100 + PROMPT_ROWS))
     async with worker_route(shards, tmp_path) as route:
         seams = await prefill(route.running, prompt, window_frames=2)
@@ -108,9 +109,9 @@ async def test_the_real_models_halves_compute_a_prompt_at_once(tmp_path: Path) -
     assert all(seam.holds for seam in seams)
 
 
-async def test_steps_are_given_with_allow_capture_only(tmp_path: Path) -> None:
+async def test_the_shipped_worker_gives_no_steps(tmp_path: Path) -> None:
     async with native_route(tmp_path, [4]) as running:
-        call = running.route.workers[0].stub.CaptureSteps(worker_pb2.CaptureStepsRequest())
+        call = running.route.workers[0].measure.CaptureSteps(measure_pb2.CaptureStepsRequest())
         async with asyncio.timeout(END_TIMEOUT_S):
-            details = str(await call.details())
-    assert "--allow-capture" in details
+            code = await call.code()
+    assert code is grpc.StatusCode.UNIMPLEMENTED

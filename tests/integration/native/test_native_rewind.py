@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import struct
 from collections.abc import AsyncIterator
@@ -95,27 +96,40 @@ class MiddleStage:
                 return body
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.architecture)
-async def test_rows_that_were_taken_back_were_never_there(model: TinyModel, tmp_path: Path) -> None:
+def load_request(model: TinyModel, folder: Path, *, keeps_states: bool) -> worker_pb2.LoadRequest:
+    """The middle stage of a tiny model."""
     begin, end = LAYERS[model.architecture]
-    request = worker_pb2.LoadRequest(
+    return worker_pb2.LoadRequest(
         engine=worker_pb2.ENGINE_KIND_LLAMA,
-        gguf_path=str(tiny_model(model, tmp_path)),
+        gguf_path=str(tiny_model(model, folder)),
         layers=session_pb2.LayerRange(layer_begin=begin, layer_end=end),
         context_length=256,
         max_sessions=2,
         threads=1,
         flash_attention=True,
         artifact_digest=b"a" * 32,
+        keep_rewind_states=keeps_states,
     )
-    async with running_program(WORKER, tmp_path / "w.sock") as program:
+
+
+@contextlib.asynccontextmanager
+async def middle_stage(request: worker_pb2.LoadRequest, folder: Path) -> AsyncIterator[MiddleStage]:
+    """A loaded worker with an open session."""
+    async with running_program(WORKER, folder / "w.sock") as program:
         worker = BridgedWorker(program.socket_path)
         contract = await worker.load(request)
         given = terms(prompt=(1,) * PROMPT_ROWS, max_tokens=100, end_tokens=())
         spec = spec_for(given, 1, [contract] * 3)
         opened = await worker.stub.OpenSession(worker_pb2.OpenSessionRequest(spec=spec), timeout=WAIT_S)
         assert opened.accepted, opened.message
-        stage = MiddleStage(worker, contract.inputs[0].elements_per_row)
+        yield MiddleStage(worker, contract.inputs[0].elements_per_row)
+        await worker.close()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.architecture)
+async def test_rows_that_were_taken_back_were_never_there(model: TinyModel, tmp_path: Path) -> None:
+    request = load_request(model, tmp_path, keeps_states=True)
+    async with middle_stage(request, tmp_path) as stage:
         await stage.give(0, PROMPT_ROWS)
         never = [await stage.give(PROMPT_ROWS + row) for row in range(SINGLE_ROWS)]
         compared = 0
@@ -130,7 +144,6 @@ async def test_rows_that_were_taken_back_were_never_there(model: TinyModel, tmp_
         assert other != never[5]
         assert await stage.give(PROMPT_ROWS + 6) != never[6]
         within_prompt = await stage.give(3, rewind=True)
-        await worker.close()
     print({"architecture": model.architecture, "rows": compared})
     assert compared == 1 + 9 + 3 + SINGLE_ROWS
     if model.architecture in {"deepseek4", "qwen35"}:
@@ -139,3 +152,18 @@ async def test_rows_that_were_taken_back_were_never_there(model: TinyModel, tmp_
         assert "the nearest one before it is to 0" in within_prompt.message
     else:
         assert isinstance(within_prompt, bytes)  # cut off; gemma3's window still sees all of it
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.architecture)
+async def test_a_load_that_does_not_ask_keeps_no_states(model: TinyModel, tmp_path: Path) -> None:
+    """A memory that can be cut off needs none; the others refuse by name."""
+    async with middle_stage(load_request(model, tmp_path, keeps_states=False), tmp_path) as stage:
+        await stage.give(0, PROMPT_ROWS)
+        never = [await stage.give(PROMPT_ROWS + row) for row in range(SINGLE_ROWS)]
+        found = await stage.give(PROMPT_ROWS + SINGLE_ROWS - 1, rewind=True)
+    if model.architecture in {"deepseek4", "qwen35"}:
+        assert isinstance(found, StageFailure)
+        assert found.code == FailureCode.REWIND_REFUSED
+        assert "the nearest one before it is to 0" in found.message
+    else:
+        assert found == never[-1]  # cut off; gemma3's window still sees all of it

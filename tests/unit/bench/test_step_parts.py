@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from meshnet.v1 import worker_pb2
+from meshnet.v1 import measure_pb2
 from tests.bench.step_parts import Breakdown, break_down, table, together
 
 STEP_US = 100
 
 
-def a_step(position: int, received_us: int, marks: tuple[tuple[str, int], ...] = ()) -> worker_pb2.CapturedStep:
+def a_step(position: int, received_us: int, marks: tuple[tuple[str, int], ...] = ()) -> measure_pb2.CapturedStep:
     """A row whose moments lie 1, 2, 3, 30, 31 and 32 us after it was received."""
-    return worker_pb2.CapturedStep(
+    return measure_pb2.CapturedStep(
         position=position,
         rows=1,
         received_us=received_us,
@@ -22,11 +22,11 @@ def a_step(position: int, received_us: int, marks: tuple[tuple[str, int], ...] =
         end_us=received_us + 30,
         delivered_us=received_us + 31,
         sent_us=received_us + 32,
-        marks=[worker_pb2.StepMark(part=part, at_us=received_us + at) for part, at in marks],
+        marks=[measure_pb2.StepMark(part=part, at_us=received_us + at) for part, at in marks],
     )
 
 
-def two_stages(steps: int) -> list[list[worker_pb2.CapturedStep]]:
+def two_stages(steps: int) -> list[list[measure_pb2.CapturedStep]]:
     """The tail receives half a step after the head."""
     return [[a_step(p, p * STEP_US + shift) for p in range(steps)] for shift in (0, STEP_US // 2)]
 

@@ -26,7 +26,7 @@ def test_defaults_leave_the_choice_to_the_hardware_and_the_model() -> None:
 def test_every_option_is_read() -> None:
     given = ["--token", "t", "--layers", "0:15", "--threads", "2", "--carrier", "relay", "--name", "attic"]
     given += ["--state-dir", "/s", "--worker", "/w", "--link-listen", "10.0.0.1:0", "--context", "512"]
-    given += ["--max-sessions", "3", "--json-log", "--once-ready-line", "--allow-capture", "--upload-mbit", "40"]
+    given += ["--max-sessions", "3", "--json-log", "--once-ready-line", "--upload-mbit", "40"]
     settings = parse_settings(REQUIRED + given, {})
     assert settings.layers == LayerSpan(0, 15)
     assert (settings.threads, settings.context_length, settings.max_sessions) == (2, 512, 3)
@@ -34,7 +34,6 @@ def test_every_option_is_read() -> None:
     assert (settings.state_dir, settings.worker_path) == (Path("/s"), Path("/w"))
     assert settings.json_log
     assert settings.once_ready_line
-    assert settings.allow_capture
     assert settings.upload_bytes_per_s == 5_000_000
 
 

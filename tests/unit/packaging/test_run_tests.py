@@ -1,7 +1,7 @@
 import pytest
 
 import run_tests
-from run_tests import Counts, PartResult, exit_status, read_junit
+from run_tests import Counts, PartResult, exit_status, read_junit, slowest_tests
 
 REPORT = """\
 <testsuites><testsuite>
@@ -14,6 +14,14 @@ REPORT = """\
 def test_counts_a_junit_file(tmp_path):
     (tmp_path / "report.xml").write_text(REPORT)
     assert read_junit(tmp_path / "report.xml") == PartResult(ran=3, skipped=1, failed=2)
+
+
+def test_the_slowest_of_all_reports_come_first(tmp_path):
+    for name, times in (("a.xml", (0.5, 3)), ("b.xml", (2, 0.1))):
+        cases = [f'<testcase classname="{name}" name="t{number}" time="{time}"/>' for number, time in enumerate(times)]
+        (tmp_path / name).write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+    paths = [tmp_path / name for name in ("a.xml", "died before it wrote.xml", "b.xml")]
+    assert slowest_tests(paths, 3) == [(3.0, "a.xml.t1"), (2.0, "b.xml.t0"), (0.5, "a.xml.t0")]
 
 
 def test_a_report_that_was_never_written_is_a_failure(tmp_path):

@@ -18,7 +18,7 @@ from tests.parity.architecture_counts import (
     read_report,
     table,
 )
-from tests.parity.comparison import Comparison
+from tests.parity.comparison import Comparison, TokenComparison
 from tests.parity.native_comparison import compare_natively
 from tests.parity.noise_control import Control
 from tests.parity.record import ARCHITECTURES, EVERYTHING, SHORT, Record
@@ -32,6 +32,7 @@ def good_record() -> Record:
     architectures = {name: good_architecture() for name in EVERYTHING.architectures}
     return Record(
         rows=Comparison(rows=1536),
+        shipped=TokenComparison(tokens=512),
         control=control,
         stack_prompts=answers,
         native=NativeRun(architectures, status=0, failures=0),
@@ -57,6 +58,9 @@ def test_a_good_run_passes() -> None:
         {"rows": Comparison()},
         {"rows": Comparison(rows=999)},
         {"rows": Comparison(rows=1536, mismatched=1)},
+        {"shipped": TokenComparison()},
+        {"shipped": TokenComparison(tokens=511)},
+        {"shipped": TokenComparison(tokens=512, mismatched=1)},
         {"stack_prompts": 0},
         {"stack_mismatched": 1},
         {"survivors": 1},
@@ -77,7 +81,10 @@ def test_the_plans_cover_what_they_promise() -> None:
     for plan in (EVERYTHING, SHORT):
         routes = len(plan.cuts) + len(plan.split_file_cuts)
         assert routes * len(plan.prompts) * plan.rows >= plan.rows_min
-        assert all(bounds[0] == 0 and bounds[-1] == 30 for bounds in (*plan.cuts, *plan.split_file_cuts))
+        assert all(
+            bounds[0] == 0 and bounds[-1] == 30 for bounds in (*plan.cuts, *plan.split_file_cuts, *plan.shipped_cuts)
+        )
+        assert plan.shipped_cuts
     assert {len(bounds) - 1 for bounds in EVERYTHING.cuts} == {2, 3}
     assert EVERYTHING.rows_min >= 1000
     assert len(EVERYTHING.prompts) == 8
@@ -100,6 +107,15 @@ def test_rows_are_compared_bit_for_bit(found: bytes, counts: tuple[int, int, int
     comparison.add(found, ROW)
     assert comparison.rows == 1
     assert (comparison.mismatched, comparison.tokens_differ, comparison.not_finite) == counts
+
+
+@pytest.mark.parametrize(
+    ("found", "mismatched"), [((5, 6, 7), 0), ((5, 6), 1), ((), 3), ((5, 0, 7), 1), ((5, 6, 7, 8), 1)]
+)
+def test_tokens_are_compared_one_by_one(found: tuple[int, ...], mismatched: int) -> None:
+    comparison = TokenComparison()
+    comparison.add_all(found, (5, 6, 7))
+    assert (comparison.tokens, comparison.mismatched) == (3, mismatched)
 
 
 def test_a_missing_row_is_an_error() -> None:

@@ -1,4 +1,4 @@
-"""The simulated stage's deadlines and farewells: the same figures as native/tests/stage_machine_test.cpp."""
+"""The simulated stage's deadlines and farewells: the same figures as native/tests/session/stage_machine_test.cpp."""
 
 from __future__ import annotations
 

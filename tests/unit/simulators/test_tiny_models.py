@@ -54,8 +54,8 @@ def test_processes_that_make_one_file_at_once_do_not_write_into_each_others(
 
 def test_the_worker_and_its_tests_name_the_same_architectures() -> None:
     architectures = [model.architecture for model in TINY_MODELS]
-    served = (ROOT / "native/src/llama_artifact.cpp").read_text(encoding="utf-8")
-    tested = (ROOT / "native/tests/llama_architecture_test.cpp").read_text(encoding="utf-8")
+    served = (ROOT / "native/src/engine/llama_artifact.cpp").read_text(encoding="utf-8")
+    tested = (ROOT / "native/tests/engine/llama_architecture_test.cpp").read_text(encoding="utf-8")
     for source, begin in ((served, "kArchitectures = {"), (tested, "LlamaArchitectureTest,\n")):
         listed = source.split(begin, 1)[1].split(";" if begin.endswith("{") else ")", 1)[0]
         assert re.findall(r'"([a-z0-9-]+)"', listed) == architectures

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from meshnet.artifact.model.cuts import wrong_cuts
 from meshnet.errors import RouteError
+from meshnet.failure_codes import FailureCode
 from tracker_site.routes.planning.offer_index import OfferIndex, is_admissible
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class NoRouteError(RouteError):
     """
 
     def __init__(self, reason: NoRouteReason, message: str, layers: Sequence[LayerRange] = ()) -> None:
-        code = "contract_mismatch" if reason is NoRouteReason.CONTRACTS_DIFFER else "no_route"
+        code = FailureCode.CONTRACT_MISMATCH if reason is NoRouteReason.CONTRACTS_DIFFER else "no_route"
         super().__init__(code, "No route", message)
         self.reason = reason
         self.layers = tuple(layers)

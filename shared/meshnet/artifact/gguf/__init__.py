@@ -7,7 +7,6 @@ from meshnet.artifact.gguf.digest import artifact_digest, combined_digest, file_
 from meshnet.artifact.gguf.header import AvailableModel, GgufHeader, layer_of, read_available, read_header
 from meshnet.artifact.gguf.missing_ranges import MissingRange, missing_ranges, refuse_missing
 from meshnet.artifact.gguf.part import GgufPart, GgufTensor
-from meshnet.artifact.gguf.printable import printable, printable_path
 from meshnet.artifact.gguf.reader import MetadataValue
 from meshnet.artifact.gguf.vocabulary import write_vocab_only
 
@@ -23,8 +22,6 @@ __all__ = [
     "file_digest",
     "layer_of",
     "missing_ranges",
-    "printable",
-    "printable_path",
     "read_available",
     "read_header",
     "refuse_missing",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from meshnet.artifact.gguf.limits import MAX_LAYERS, MAX_PARTS, refused, require
 from meshnet.artifact.gguf.part import GgufPart, read_part
 from meshnet.artifact.gguf.part_names import part_path, split_number
-from meshnet.artifact.gguf.printable import printable_path
 from meshnet.artifact.gguf.reader import HeaderRoom
+from meshnet.printable import printable_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

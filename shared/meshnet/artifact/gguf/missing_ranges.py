@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from meshnet.artifact.gguf.limits import refused
-from meshnet.artifact.gguf.printable import printable
+from meshnet.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -22,10 +22,10 @@ from meshnet.artifact.gguf.limits import (
     refused,
     require,
 )
-from meshnet.artifact.gguf.printable import printable_path
 from meshnet.artifact.gguf.reader import HeaderReader, HeaderRoom
 from meshnet.artifact.gguf.tensor_types import TENSOR_TYPES, TensorType
 from meshnet.errors import ArtifactError
+from meshnet.printable import printable_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -27,8 +27,8 @@ _COMPUTE_BASE_BYTES: Final = 64 * 1024 * 1024
 _COMPUTE_WIDTHS: Final = 48
 _COMPUTE_BYTES_PER_ROW_AND_CELL: Final = 8
 _COMPUTE_BYTES_PER_CELL: Final = 1536
-# States that a worker keeps of each session, and of all together. Source: native/src/sequence_history.h,
-# rewinding_engine.h.
+# States that a worker keeps of each session, and of all together. Source: native/src/engine/sequence_history.h,
+# rewinding_engine.h. Only a load that asks for them (LoadRequest.keep_rewind_states) has any.
 KEPT_STATES: Final = 2
 KEPT_STATE_BYTES_MAX: Final = 1 << 30
 
@@ -43,7 +43,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class RangeMemory:
-    """What `[layer_begin, layer_end)` takes, in bytes."""
+    """What `[layer_begin, layer_end)` takes, in bytes.
+
+    `rewind_bytes` is what a load that asks for states to go back to takes beside the total; no node asks today.
+    """
 
     layer_begin: int
     layer_end: int
@@ -54,8 +57,8 @@ class RangeMemory:
 
     @property
     def total_bytes(self) -> int:
-        """All of it."""
-        return self.weight_bytes + self.cache_bytes + self.rewind_bytes + self.compute_bytes
+        """All of it, without states to go back to."""
+        return self.weight_bytes + self.cache_bytes + self.compute_bytes
 
 
 def compute_bytes(width: int, load: Load) -> int:
@@ -71,7 +74,7 @@ def cache_bytes(layers: Iterable[LayerCache], load: Load) -> int:
 
 
 def rewind_bytes(layers: Iterable[LayerCache], sequences: int) -> int:
-    """Return what is kept to go back to where memories cannot be cut off; 0 for plain attention."""
+    """Return what a load that asks for it keeps to go back to if memories cannot be cut off; 0 for plain attention."""
     return _kept_bytes(sum(layer.kept_state_bytes for layer in layers), sequences)
 
 

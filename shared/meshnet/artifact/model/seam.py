@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from meshnet.artifact.gguf import GgufHeader
     from meshnet.frame import Codec
 
-# Tensors of layers that choose experts by token id, or by the presence of one. Source: native/src/llama_artifact.cpp,
-# TokenIdLayersEnd.
+# Tensors of layers that choose experts by token id, or by the presence of one.
+# Source: native/src/engine/llama_artifact.cpp, TokenIdLayersEnd.
 _BY_TOKEN_ID: Final = (".ffn_gate_tid2eid.weight", ".exp_probs_b_vl.bias")
 
 

@@ -39,11 +39,11 @@ def is_sensible(found: Divergence) -> bool:
     return found.mean <= MEAN_KL_MAX and 1 - found.other_arg_max / found.rows >= SAME_TOKEN_MIN
 
 
-async def test_a_mixed_route_says_nearly_what_the_unsplit_model_says(tmp_path: Path, worker_program: Path) -> None:
+async def test_a_mixed_route_says_nearly_what_the_unsplit_model_says(tmp_path: Path, measure_program: Path) -> None:
     half = DEMO.layers // 2
-    async with forced_route(Shards(worker_program, DEMO.path, (0, DEMO.layers), 1), tmp_path) as whole:
+    async with forced_route(Shards(measure_program, DEMO.path, (0, DEMO.layers), 1), tmp_path) as whole:
         expected = await whole.run(DEMO.prompt, ROWS)
-    mixed = Shards(worker_program, DEMO.path, (0, half, DEMO.layers), 1, head=torch_worker(tmp_path))
+    mixed = Shards(measure_program, DEMO.path, (0, half, DEMO.layers), 1, head=torch_worker(tmp_path))
     async with forced_route(mixed, tmp_path) as route:
         found = compare(await route.run(DEMO.prompt, ROWS, forced=expected.tokens), expected)
         damaged = await route.run(DEMO.prompt, ROWS, forced=expected.tokens, meddle=damage)

@@ -53,7 +53,7 @@ async def worker_routes(
     async with contextlib.AsyncExitStack() as stack:
         paths = []
         for stage, program in enumerate(programs):
-            options = ("--allow-capture", "--parent-pid", str(os.getpid()))
+            options = ("--parent-pid", str(os.getpid()))
             running = await stack.enter_async_context(running_program(program, folder / f"{stage}.sock", *options))
             paths.append(running.socket_path)
         route = await stack.enter_async_context(BridgedRoute(paths))

@@ -52,9 +52,7 @@ async def a_supervisor(
     tmp_path: Path, faults: Faults | None = None, limits: HealthLimits = QUICK
 ) -> AsyncIterator[WorkerSupervisor]:
     program = write_worker_program(tmp_path, faults)
-    supervisor = WorkerSupervisor(
-        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_capture=False), limits
-    )
+    supervisor = WorkerSupervisor(WorkerCommand(program, tmp_path / "w.sock", "", no_local_links), limits)
     try:
         yield supervisor
     finally:
@@ -173,9 +171,7 @@ async def test_a_program_that_is_no_worker_is_told_and_ended(tmp_path: Path, scr
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\n{script}\n")
     program.chmod(0o755)
-    supervisor = WorkerSupervisor(
-        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_capture=False), QUICK
-    )
+    supervisor = WorkerSupervisor(WorkerCommand(program, tmp_path / "w.sock", "", no_local_links), QUICK)
     with pytest.raises(WorkerError) as caught:
         await supervisor.start()
     assert caught.value.code == code
@@ -188,9 +184,7 @@ async def test_a_program_that_prints_without_end_fills_no_log(tmp_path: Path, ca
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\nseq 20000 >&2\nexit 9\n")
     program.chmod(0o755)
-    supervisor = WorkerSupervisor(
-        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_capture=False), QUICK
-    )
+    supervisor = WorkerSupervisor(WorkerCommand(program, tmp_path / "w.sock", "", no_local_links), QUICK)
     with pytest.raises(WorkerError, match="exit status 9"):  # all was read, or it would not have ended
         await supervisor.start()
     shown = [record for record in caplog.records if record.name == "node_app.worker.process"]
@@ -205,9 +199,7 @@ async def test_a_silent_program_is_given_up_at_the_deadline(
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\nexec sleep 60 {closing}\n")
     program.chmod(0o755)
-    supervisor = WorkerSupervisor(
-        WorkerCommand(program, tmp_path / "w.sock", "", no_local_links, allow_capture=False), QUICK
-    )
+    supervisor = WorkerSupervisor(WorkerCommand(program, tmp_path / "w.sock", "", no_local_links), QUICK)
     with pytest.raises(WorkerError, match=r"no ready line within 0\.3 s"):
         await supervisor.start()
 

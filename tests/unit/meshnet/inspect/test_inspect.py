@@ -107,9 +107,8 @@ def test_what_ranges_take(told: Callable[..., Told], target: Path) -> None:
     whole = told(target, "--context", "8192", "--sequences", "2")["ranges"][0]
     assert sum(one["cache_bytes"] for one in found["ranges"]) == whole["cache_bytes"]
     for one in found["ranges"]:
-        assert one["total_bytes"] == sum(
-            one[part] for part in ("weight_bytes", "cache_bytes", "rewind_bytes", "compute_bytes")
-        )
+        assert one["total_bytes"] == sum(one[part] for part in ("weight_bytes", "cache_bytes", "compute_bytes"))
+        assert one["rewind_bytes"] > 0  # told beside the total: only a load that asks for it takes it
 
 
 def test_a_split_over_machines(told: Callable[..., Told], target: Path) -> None:

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from node_app.doctor.findings import Finding, as_json, as_line, exit_status, failed, ok, one_line, summary_line, warning
+from meshnet.printable import one_line
+from node_app.doctor.findings import Finding, as_json, as_line, exit_status, failed, ok, summary_line, warning
 
 OK = ok("python", "version 3.12.1")
 WARNING = warning("disk", "0.5 GiB free", "make room soon")

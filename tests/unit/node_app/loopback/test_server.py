@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from meshnet.openai.errors import RequestError
 from node_app.loopback.connection import ClientGoneError, Head, HttpConnection
-from node_app.loopback.limits import ApiLimits
+from node_app.loopback.limits import ConnectionLimits
+from node_app.loopback.refusals import RequestRefusedError
 from node_app.loopback.server import LocalServer, bind_loopback
-from node_app.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
 DEADLINE_S = 5.0
+BODY_MAX_BYTES = 4 * 1024 * 1024
 HOST = b"Host: 127.0.0.1\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 
@@ -35,9 +35,9 @@ class Recorder:
         try:
             self.heads.append(await connection.read_head())
             body = await connection.read_body(self.heads[-1])
-        except RequestError as error:
+        except RequestRefusedError as error:
             self.errors.append(error)
-            await connection.answer(error.status, [], error.code.encode())
+            await connection.answer(error.status, [], error.reason.name.encode())
         except ClientGoneError as error:
             self.errors.append(error)
             raise
@@ -69,11 +69,12 @@ async def refuse(connection: HttpConnection) -> None:
 
 @asynccontextmanager
 async def a_server(
-    handle: Callable[[HttpConnection], Awaitable[None]], limits: ApiLimits | None = None
+    handle: Callable[[HttpConnection], Awaitable[None]], limits: ConnectionLimits | None = None
 ) -> AsyncIterator[int]:
     listening = bind_loopback(0)
     port: int = listening.getsockname()[1]
-    async with asyncio.timeout(DEADLINE_S), LocalServer(listening, handle, refuse, limits or ApiLimits()):
+    limits = limits or ConnectionLimits(body_max_bytes=BODY_MAX_BYTES)
+    async with asyncio.timeout(DEADLINE_S), LocalServer(listening, handle, refuse, limits):
         yield port
 
 
@@ -97,13 +98,13 @@ async def exchange(port: int, request: bytes) -> bytes:
         ),
         (b"GET / HTTP/1.0\r\n\r\n", b"200 OK", b"0 bytes"),
         (b"HEAD / HTTP/1.1\r\n" + HOST + b"\r\n", b"200 OK", b"Content-Length: 7\r\n"),
-        (b"nonsense\r\n\r\n", b"400 Bad Request", b"bad_http"),
-        (b"GET / HTTP/1.1\r\n\r\n", b"400 Bad Request", b"bad_http"),
-        (b"GET / HTTP/1.1\r\n" + HOST + HOST + b"\r\n", b"400 Bad Request", b"bad_http"),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n", b"400 Bad Request", b"bad_http"),
-        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 5000000\r\n\r\n", b"413", b"request_too_large"),
-        (b"GET / HTTP/1.1\r\n" + HOST + b"Filler: " + b"x" * 60_000 + b"\r\n\r\n", b"431", b"bad_http"),
-        (b"POST / HTTP/1.1\r\n" + HOST + CHUNKED + b"zz\r\n", b"400 Bad Request", b"bad_http"),
+        (b"nonsense\r\n\r\n", b"400 Bad Request", b"NOT_HTTP"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400 Bad Request", b"NOT_HTTP"),
+        (b"GET / HTTP/1.1\r\n" + HOST + HOST + b"\r\n", b"400 Bad Request", b"NOT_HTTP"),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n", b"400 Bad Request", b"NOT_HTTP"),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 5000000\r\n\r\n", b"413", b"BODY_TOO_LARGE"),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"Filler: " + b"x" * 60_000 + b"\r\n\r\n", b"431", b"HEAD_TOO_LARGE"),
+        (b"POST / HTTP/1.1\r\n" + HOST + CHUNKED + b"zz\r\n", b"400 Bad Request", b"NOT_HTTP"),
     ],
 )
 async def test_a_request_is_answered_or_refused(request_bytes: bytes, status: bytes, said: bytes) -> None:
@@ -131,18 +132,20 @@ async def test_a_refused_sender_sees_its_refusal() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(head + body)
         await writer.drain()
-        assert b"request_too_large" in await reader.read()
+        assert b"BODY_TOO_LARGE" in await reader.read()
         writer.close()
 
 
 async def test_a_head_or_a_body_that_does_not_come_ends_in_time() -> None:
     recorder = Recorder()
-    async with a_server(recorder.serve, ApiLimits(head_timeout_s=0.1, body_timeout_s=0.1)) as port:
+    async with a_server(
+        recorder.serve, ConnectionLimits(head_timeout_s=0.1, body_max_bytes=3, body_timeout_s=0.1)
+    ) as port:
         assert await exchange(port, b"") == b""
         assert await exchange(port, b"GET / HTTP/1.1\r\n") == b""
         late = await exchange(port, b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\n\r\na")
     assert late.startswith(b"HTTP/1.1 408 ")
-    assert [type(error) for error in recorder.errors] == [ClientGoneError, ClientGoneError, RequestError]
+    assert [type(error) for error in recorder.errors] == [ClientGoneError, ClientGoneError, RequestRefusedError]
 
 
 async def test_a_client_that_leaves_is_noticed() -> None:
@@ -158,7 +161,7 @@ async def test_a_client_that_leaves_is_noticed() -> None:
 
 async def test_a_client_that_does_not_read_is_cut() -> None:
     recorder = Recorder()
-    async with a_server(recorder.flood, ApiLimits(stall_s=0.2)) as port:
+    async with a_server(recorder.flood, ConnectionLimits(stall_s=0.2)) as port:
         client = socket.create_connection(("127.0.0.1", port))
         client.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
         await recorder.left.wait()
@@ -168,7 +171,7 @@ async def test_a_client_that_does_not_read_is_cut() -> None:
 
 async def test_connections_are_bounded() -> None:
     recorder = Recorder()
-    async with a_server(recorder.hold, ApiLimits(connections_max=3)) as port:
+    async with a_server(recorder.hold, ConnectionLimits(connections_max=3)) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
         assert (await exchange(port, b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")).endswith(b"busy")
         for _, writer in held:
@@ -186,21 +189,42 @@ async def test_connections_are_bounded() -> None:
 
 
 async def test_the_end_of_the_server_ends_its_connections() -> None:
-    async with a_server(Recorder().hold, ApiLimits(end_grace_s=0.1)) as port:
+    async with a_server(Recorder().hold, ConnectionLimits(end_grace_s=0.1)) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
         await writer.drain()
         await asyncio.sleep(0)
     assert await reader.read() == b""  # cut
     writer.close()
-    assert not [task for task in asyncio.all_tasks() if task.get_name() == "local-api"]
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "loopback"]
 
 
-async def test_a_port_that_is_taken_is_said() -> None:
-    with bind_loopback(0) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(SettingsError, match=f"--api-port {port}: .*; choose another, or leave it out"):
-            bind_loopback(port)
+@pytest.mark.parametrize("is_in_one_piece", [True, False])
+@pytest.mark.parametrize(("head_bytes", "status"), [(1000, b"200"), (1001, b"431")])
+async def test_a_head_is_bounded_to_the_byte(*, is_in_one_piece: bool, head_bytes: int, status: bytes) -> None:
+    start, end = b"GET / HTTP/1.1\r\n" + HOST + b"Filler: ", b"\r\n\r\n"
+    head = start + b"x" * (head_bytes - len(start) - len(end)) + end
+    async with a_server(Recorder().serve, ConnectionLimits(head_max_bytes=1000)) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        if not is_in_one_piece:
+            writer.write(head[:-1])
+            await asyncio.sleep(0.01)
+            head = head[-1:]
+        writer.write(head)
+        assert (await reader.read()).startswith(b"HTTP/1.1 " + status)
+        writer.close()
+
+
+async def test_what_follows_a_head_is_no_part_of_it() -> None:
+    body = bytes(2000)
+    head = b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: %d\r\n\r\n" % len(body)
+    async with a_server(Recorder().serve, ConnectionLimits(head_max_bytes=1000, body_max_bytes=2000)) as port:
+        assert (await exchange(port, head + body)).endswith(b"2000 bytes")
+
+
+async def test_a_port_that_is_taken_is_told() -> None:
+    with bind_loopback(0) as taken, pytest.raises(OSError, match="in use"):
+        bind_loopback(taken.getsockname()[1])
 
 
 def test_only_loopback_is_bound() -> None:

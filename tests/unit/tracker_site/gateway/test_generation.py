@@ -276,7 +276,7 @@ async def test_an_error_that_nobody_foresaw_is_logged_without_its_words(caplog: 
     assert isinstance(last, Failed)
     assert last.error.code == "internal_error"
     assert "failed: ValueError\n" in caplog.text
-    assert "route_visit.py" in caplog.text  # where it came from
+    assert "route_reader.py" in caplog.text  # where it came from
     assert "a prompt's words" not in caplog.text
     world.assert_clean()
 

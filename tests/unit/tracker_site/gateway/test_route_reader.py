@@ -13,17 +13,17 @@ from meshnet.generation.progress import StageHealthChanged, TokenReceived
 from meshnet.generation.telemetry_board import TelemetryBoard
 from meshnet.openai.telemetry import StageState
 from meshnet.vocab import ByteVocabulary
-from tests.unit.tracker_site.gateway.stand_ins import MODEL, chat
+from tests.unit.tracker_site.gateway.stand_ins import MODEL, MemoryLedger, MemoryRecords, chat
 from tracker_site.gateway.admission import admit
-from tracker_site.gateway.limits import LIMITS
 from tracker_site.gateway.outlet import Outlet
+from tracker_site.gateway.parts import Parts
 from tracker_site.gateway.route_reader import RouteReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from meshnet.generation.progress import RouteEvent
-    from tracker_site.routes.planning.request import RouteStage
+    from tracker_site.routes.planning.request import RouteRequest, RouteStage
 
 
 class Recited:
@@ -42,10 +42,25 @@ class Recited:
     async def close(self, reason: str) -> None: ...
 
 
+class Reciting:
+    """Opens that route."""
+
+    def __init__(self, *events: RouteEvent) -> None:
+        self._events = events
+
+    async def open_route(self, request: RouteRequest) -> Recited:
+        return Recited(*self._events)
+
+    async def warm_up(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
 async def read(*events: RouteEvent, max_tokens: int = 3, capacity: int = 64) -> None:
     admission = admit(chat(max_tokens=max_tokens), MODEL, ByteVocabulary(512), (1, 2), 0, max_tokens_default=9)
-    reader = RouteReader(admission, (), TelemetryBoard("id", 0.0), Outlet(capacity, lambda _tokens: None), lambda: 0.0)
-    await reader.read(Recited(*events), LIMITS)
+    parts = Parts(Reciting(*events), MemoryLedger(), MemoryRecords(), clock_s=lambda: 0.0)
+    reader = RouteReader(parts, admission, (), TelemetryBoard("id", 0.0), Outlet(capacity, lambda _tokens: None))
+    await reader.run(lambda: None)
 
 
 def test_a_route_may_be_packed_as_far_as_its_model_allows() -> None:

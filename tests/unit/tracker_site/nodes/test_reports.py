@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from meshnet.frame import Codec
+from meshnet.printable import one_line
 from meshnet.v1 import control_pb2, frame_pb2, session_pb2
 from tests.site import wire
 from tracker_site.nodes.refusals import ControlError
-from tracker_site.nodes.reports import MAX_EXACT_CLASS_BYTES, MAX_SHARDS, for_people, parse_report
+from tracker_site.nodes.reports import MAX_EXACT_CLASS_BYTES, MAX_SHARDS, parse_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,4 +165,4 @@ def test_fields_out_of_range_are_named(field: str, change: Callable[[control_pb2
     [("  fine ", "fine"), ("a\nb\x00c", "a b c"), ("\x1b[31mred", "[31mred"), ("x" * 400, "x" * 300)],
 )
 def test_a_nodes_words_are_made_fit_to_show(words: str, shown: str) -> None:
-    assert for_people(words) == shown
+    assert one_line(words) == shown

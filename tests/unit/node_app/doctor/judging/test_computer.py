@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from node_app.doctor.findings import GIB, Verdict, one_line
+from meshnet.printable import one_line
+from node_app.doctor.findings import GIB, TEXT_LENGTH_MAX, Verdict
 from node_app.doctor.judging.computer import (
     NODE_MODULES,
     OPTIONAL_MODULES,
@@ -59,7 +60,7 @@ def test_what_qt_lacks_of_the_system_is_installed_with_the_systems_packages() ->
     assert "libGL.so.1" in finding.summary
     assert f"apt-get install {' '.join(QT_PACKAGES)}" in finding.advice
     assert "pip" not in finding.advice
-    assert one_line(finding.advice) == finding.advice  # whole
+    assert one_line(finding.advice, TEXT_LENGTH_MAX) == finding.advice  # whole
 
 
 def test_a_package_that_lacks_a_library_of_the_system_is_not_installed_again() -> None:

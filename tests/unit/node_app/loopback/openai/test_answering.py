@@ -16,7 +16,6 @@ from meshnet.openai.events import FinishReason
 from meshnet.openai.parsing import parse_chat_request
 from node_app.agent.state import WorkerPhase
 from node_app.loopback.connection import ClientGoneError
-from node_app.loopback.limits import ApiLimits
 from node_app.loopback.openai.answering import Answering
 from node_app.loopback.openai.served_model import ServedModel
 from node_app.sessions.local.machine import LocalRouteError
@@ -89,10 +88,10 @@ async def answer(
     sessions: Sessions,
     connection: Connection,
     phase: WorkerPhase = WorkerPhase.SERVING,
-    limits: ApiLimits | None = None,
+    tokenise_timeout_s: float = 60.0,
 ) -> None:
     model = ServedModel(an_agent(phase), a_model())
-    answering = Answering(model, cast("LocalSessions", sessions), "attic", limits or ApiLimits())
+    answering = Answering(model, cast("LocalSessions", sessions), "attic", tokenise_timeout_s)
     await answering.answer(cast("HttpConnection", connection), spec)
 
 
@@ -144,7 +143,7 @@ async def test_tokenising_that_takes_too_long_is_given_up(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(ServedModel, "tokenise", for_ever)
     with pytest.raises(MeshnetError, match="node_busy"):
-        await answer(a_spec(), Sessions(), Connection(), limits=ApiLimits(tokenise_timeout_s=0.05))
+        await answer(a_spec(), Sessions(), Connection(), tokenise_timeout_s=0.05)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, cast
 
-from node_app.loopback.limits import ApiLimits
+from node_app.loopback.openai.api import API_LIMITS
 from node_app.loopback.openai.endpoints import Endpoints
 from node_app.loopback.openai.served_model import ServedModel
 from node_app.loopback.server import LocalServer, bind_loopback
@@ -43,11 +43,11 @@ async def ask(port: int, body: bytes) -> bytes:
 async def test_a_mistake_of_ours_is_told_without_the_request(caplog: pytest.LogCaptureFixture) -> None:
     listening = bind_loopback(0)
     port = listening.getsockname()[1]
-    endpoints = Endpoints(port, ServedModel(an_agent(), a_model()), cast("Answering", Mistaken()))
+    endpoints = Endpoints(port, ServedModel(an_agent(), a_model()), cast("Answering", Mistaken()), API_LIMITS)
     body = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": PROMPT}]}).encode()
     async with (
         asyncio.timeout(DEADLINE_S),
-        LocalServer(listening, endpoints.serve, endpoints.refuse, ApiLimits()),
+        LocalServer(listening, endpoints.serve, endpoints.refuse, API_LIMITS),
     ):
         answer = await ask(port, body)
     assert answer.startswith(b"HTTP/1.1 500 ")
@@ -61,10 +61,10 @@ async def test_clients_that_leave_without_a_request_leave_no_line(caplog: pytest
     caplog.set_level(logging.INFO)
     listening = bind_loopback(0)
     port = listening.getsockname()[1]
-    endpoints = Endpoints(port, ServedModel(an_agent(), a_model()), cast("Answering", Mistaken()))
+    endpoints = Endpoints(port, ServedModel(an_agent(), a_model()), cast("Answering", Mistaken()), API_LIMITS)
     async with (
         asyncio.timeout(DEADLINE_S),
-        LocalServer(listening, endpoints.serve, endpoints.refuse, ApiLimits()),
+        LocalServer(listening, endpoints.serve, endpoints.refuse, API_LIMITS),
     ):
         for sent in (b"", b"POST /v1/chat"):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

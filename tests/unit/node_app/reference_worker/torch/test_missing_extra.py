@@ -53,7 +53,7 @@ def test_the_doctor_advises_to_install_it(program: Path) -> None:
 
 
 async def test_the_agent_says_it(program: Path, tmp_path: Path) -> None:
-    command = WorkerCommand(program, tmp_path / "socket", "", lambda: None, allow_capture=False)
+    command = WorkerCommand(program, tmp_path / "socket", "", lambda: None)
     with pytest.raises(WorkerError, match="extra") as refused:
         await WorkerProcess.start(command, TIMEOUT_S)
     assert refused.value.code in FINAL_START_CODES

@@ -1,0 +1,39 @@
+#include "engine/core_placement.h"
+
+#ifdef __linux__
+#include <sched.h>
+#endif
+
+namespace meshnet {
+
+std::vector<int> AllowedCores() {
+  std::vector<int> cores;
+#ifdef __linux__
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  // Fails where the machine has more cores than the set holds: nothing is bound there.
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  }
+#endif
+  return cores;
+}
+
+std::vector<int> CoresToBind(unsigned threads, const std::vector<int>& allowed) {
+  if (threads < 2 || threads != allowed.size()) return {};
+  return allowed;
+}
+
+bool BindThisThread([[maybe_unused]] const std::vector<int>& cores) {
+#ifdef __linux__
+  cpu_set_t wanted;
+  CPU_ZERO(&wanted);
+  for (const int core : cores) CPU_SET(core, &wanted);
+  return sched_setaffinity(0, sizeof(wanted), &wanted) == 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace meshnet

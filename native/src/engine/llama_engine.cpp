@@ -1,0 +1,455 @@
+#include "engine/llama_engine.h"
+
+#include <ggml-cpu.h>
+#include <llama.h>
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include "engine/core_placement.h"
+#include "engine/llama_aborts.h"
+#include "engine/llama_artifact.h"
+#include "engine/llama_batch_rows.h"
+#include "engine/llama_facts.h"
+#include "engine/llama_slots.h"
+#include "engine/llama_state.h"
+#include "engine/rewinding_engine.h"
+#include "wire/protocol_limits.h"
+#include "wire/tensor_codec.h"
+
+namespace meshnet {
+namespace {
+
+constexpr std::uint32_t kDefaultContextLength = 2048;
+constexpr std::uint32_t kDefaultSessions = 4;
+constexpr std::uint32_t kDefaultUbatchRows = 512;
+// A prompt chunk may have this many rows whatever the graph's size: llama.cpp cuts it.
+constexpr std::uint32_t kMinBatchRows = 512;
+// Rows with logits a step; the output buffer is rows x vocabulary floats.
+constexpr std::uint32_t kMinOutputRows = 64;
+constexpr std::uint32_t kMaxSessions = 64;  // LLAMA_MAX_SEQ is larger; cells are the real limit
+constexpr std::uint32_t kMaxThreads = 256;
+constexpr llama_seq_id kNoSlot = -1;
+// Of cells that are moved, for a guess at how long that takes.
+constexpr std::uint64_t kCopyBytesPerNs = 4;
+
+struct Free {
+  void operator()(llama_model* model) const { llama_model_free(model); }
+  void operator()(llama_context* context) const { llama_free(context); }
+  void operator()(ggml_threadpool* pool) const { ggml_threadpool_free(pool); }
+};
+template <typename T>
+using Owned = std::unique_ptr<T, Free>;
+
+// The threads of one engine: ggml's, and the core of the one that computes where it is to have one.
+struct EngineThreads {
+  Owned<ggml_threadpool> pool;
+  std::optional<int> own_core;
+};
+
+void StartBackend() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llama_backend_init();
+    // Errors only: a healthy load prints hundreds of lines.
+    llama_log_set(
+        [](enum ggml_log_level level, const char* text, void* /*data*/) {
+          if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
+        },
+        nullptr);
+  });
+}
+
+std::uint32_t OrDefault(std::uint32_t value, std::uint32_t fallback) { return value == 0 ? fallback : value; }
+
+Result<LoadPlan> Complete(LoadPlan plan, const LlamaArtifact& artifact) {
+  plan.layers.layer_end = OrDefault(plan.layers.layer_end, artifact.n_layers);
+  if (plan.layers.layer_begin >= plan.layers.layer_end || plan.layers.layer_end > artifact.n_layers) {
+    return Status(Code::kLayersOutOfRange, "layers outside the model's 0:" + std::to_string(artifact.n_layers));
+  }
+  plan.context_length = OrDefault(plan.context_length, std::min(kDefaultContextLength, artifact.context_length));
+  plan.max_sessions = OrDefault(plan.max_sessions, kDefaultSessions);
+  plan.ubatch_rows = OrDefault(plan.ubatch_rows, kDefaultUbatchRows);
+  plan.threads = OrDefault(plan.threads, std::max(1u, std::thread::hardware_concurrency()));
+  if (plan.context_length > artifact.context_length) {
+    return Status(Code::kInvalidArgument,
+                  "a context longer than the model's " + std::to_string(artifact.context_length));
+  }
+  // Cells belong to sequences: fewer cells in all are fewer sequences.
+  if (plan.kv_cells > 0) plan.max_sessions = std::min(plan.max_sessions, plan.kv_cells / plan.context_length);
+  if (plan.max_sessions < 1 || plan.max_sessions > kMaxSessions || plan.threads > kMaxThreads ||
+      plan.ubatch_rows > kMaxRows) {
+    return Status(Code::kInvalidArgument, "sessions, cells, threads or ubatch out of range");
+  }
+  return plan;
+}
+
+llama_context_params ContextParams(const LoadPlan& plan) {
+  llama_context_params params = llama_context_default_params();
+  params.n_ctx = plan.context_length * plan.max_sessions;
+  params.n_seq_max = plan.max_sessions;
+  params.kv_unified = false;
+  params.n_ubatch = plan.ubatch_rows;
+  params.n_batch = std::max({plan.ubatch_rows, kMinBatchRows, plan.max_sessions});
+  params.n_outputs_max = std::max(plan.max_sessions, kMinOutputRows);
+  params.n_threads = static_cast<std::int32_t>(plan.threads);
+  params.n_threads_batch = params.n_threads;
+  params.flash_attn_type = plan.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  // Sliding windows keep what they can still see and one ubatch: Rewind says where that is too little.
+  params.swa_full = false;
+  params.no_perf = true;
+  return params;
+}
+
+class LlamaEngine : public ShardEngine {
+ public:
+  // `profile`: attached to the context, or null.
+  LlamaEngine(std::unique_ptr<StepProfile> profile, Owned<llama_model> model, Owned<llama_context> context,
+              EngineThreads threads, ShardFacts facts, std::uint32_t max_output_rows)
+      : facts_(std::move(facts)),
+        max_output_rows_(max_output_rows),
+        profile_(std::move(profile)),
+        model_(std::move(model)),
+        pool_(std::move(threads.pool)),
+        own_core_(threads.own_core),
+        context_(std::move(context)),
+        memory_(llama_get_memory(context_.get())),
+        rows_(facts_, model_.get()),
+        window_(llama_model_n_swa(model_.get())),
+        slots_(facts_.max_sequences,
+               std::chrono::nanoseconds(facts_.kv_bytes / facts_.max_sequences / kCopyBytesPerNs)),
+        sequences_(facts_.max_sequences) {
+    llama_attach_threadpool(context_.get(), pool_.get(), pool_.get());
+  }
+
+  ~LlamaEngine() override { llama_detach_threadpool(context_.get()); }
+
+  const ShardFacts& facts() const override { return facts_; }
+  Status Open(SequenceId sequence) override;
+  Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) override;
+  Status Rewind(SequenceId sequence, std::uint64_t length) override;
+  Result<SequenceState> Save(SequenceId sequence, StateScope scope) override;
+  Status Restore(SequenceId sequence, const SequenceState& state) override;
+  void Close(SequenceId sequence) override;
+  std::uint64_t Length(SequenceId sequence) const override { return IsOpen(sequence) ? At(sequence).length : 0; }
+  bool IsUsable(SequenceId sequence) const override { return InRange(sequence) && !At(sequence).is_poisoned; }
+  std::span<const StepMark> marks() const override {
+    return profile_ == nullptr ? std::span<const StepMark>() : profile_->marks();
+  }
+
+ private:
+  struct Sequence {
+    bool is_open = false;
+    bool is_poisoned = false;     // its cells may hold NaN: not used again until the memory is cleared
+    llama_seq_id slot = kNoSlot;  // while it is open or poisoned
+    std::uint64_t length = 0;
+  };
+
+  bool InRange(SequenceId sequence) const {
+    return sequence >= 0 && static_cast<std::size_t>(sequence) < sequences_.size();
+  }
+  bool IsOpen(SequenceId sequence) const { return InRange(sequence) && At(sequence).is_open; }
+  const Sequence& At(SequenceId sequence) const { return sequences_[static_cast<std::size_t>(sequence)]; }
+  Sequence& At(SequenceId sequence) { return sequences_[static_cast<std::size_t>(sequence)]; }
+  Status Check(const StepSlice& slice) const;
+  void CloseGap(std::span<const StepSlice> slices);
+  void FreeMovedCells();
+  void SortBySlot(std::span<const StepSlice> slices);
+  void BindToOwnCore();
+  Status Decode();
+  // Floats that the slice's part of the output holds.
+  std::size_t OutputValues(const StepSlice& slice) const {
+    return facts_.is_tail() ? slice.logits_rows.size() * facts_.contract.vocab_size()
+                            : std::size_t{slice.rows} * facts_.output_width;
+  }
+  void ReadOutputs(std::span<const StepSlice> slices, std::vector<StepResult>* results);
+  void ClearWhenDrained();
+  void FreeSlot(Sequence* sequence);
+
+  const ShardFacts facts_;
+  const std::uint32_t max_output_rows_;
+  const std::unique_ptr<StepProfile> profile_;
+  const Owned<llama_model> model_;  // outlives the context, as do the pool and the profile
+  const Owned<ggml_threadpool> pool_;
+  std::optional<int> own_core_;  // until the thread that computes is bound to it
+  const Owned<llama_context> context_;
+  const llama_memory_t memory_;
+  LlamaBatchRows rows_;
+  const llama_pos window_;             // of layers that see only so many positions back, 0 where there are none
+  llama_seq_id moved_from_ = kNoSlot;  // whose cells are to be freed after the step
+  LlamaSlots slots_;
+  std::vector<Sequence> sequences_;
+  std::vector<llama_seq_id> slots_used_;  // of the step, ascending
+  std::vector<std::size_t> order_;        // slices of the last step, as they lie in the batch
+};
+
+Status LlamaEngine::Open(SequenceId sequence) {
+  if (!InRange(sequence)) return {Code::kTooManySessions, "a sequence out of range"};
+  if (IsOpen(sequence)) return {Code::kSessionExists, "the sequence is open"};
+  if (!IsUsable(sequence)) return {Code::kNotReady, "the sequence's cells are quarantined"};
+  At(sequence) = {.is_open = true, .slot = slots_.Take()};
+  return Status::Ok();
+}
+
+Status LlamaEngine::Check(const StepSlice& slice) const {
+  if (!IsOpen(slice.sequence)) return {Code::kUnknownSession, "the sequence is not open"};
+  return CheckSlice(facts_, Length(slice.sequence), slice);
+}
+
+void LlamaEngine::BindToOwnCore() {
+  const std::optional<int> core = std::exchange(own_core_, std::nullopt);
+  if (core.has_value()) BindThisThread({*core});  // where it is refused, the step is only slower
+}
+
+Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
+  BindToOwnCore();
+  results->assign(slices.size(), {});
+  std::size_t rows = 0;
+  std::size_t outputs = 0;
+  for (const StepSlice& slice : slices) {
+    rows += slice.rows;
+    outputs += slice.logits_rows.size();
+  }
+  if (rows > facts_.max_step_rows || outputs > max_output_rows_) {
+    return {Code::kMessageTooLarge, "more rows or outputs than a step takes"};
+  }
+  rows_.Clear();
+  std::vector<bool> is_stepped(sequences_.size(), false);
+  CloseGap(slices);
+  SortBySlot(slices);
+  for (const std::size_t i : order_) {
+    Status status = Check(slices[i]);
+    if (status.ok() && is_stepped[static_cast<std::size_t>(slices[i].sequence)]) {
+      status = {Code::kWrongPosition, "a sequence twice in one step"};
+    }
+    if (status.ok()) {
+      is_stepped[static_cast<std::size_t>(slices[i].sequence)] = true;
+      rows_.Add(slices[i], At(slices[i].sequence).slot);
+    }
+    (*results)[i].status = std::move(status);
+  }
+  if (rows_.empty()) {
+    FreeMovedCells();
+    return Status::Ok();
+  }
+  if (profile_ != nullptr) profile_->Begin();
+  const auto begin = std::chrono::steady_clock::now();
+  const Status status = Decode();
+  FreeMovedCells();
+  if (!status.ok()) return status;
+  slots_.NoteStep(slots_used_, std::chrono::steady_clock::now() - begin);
+  if (profile_ != nullptr) profile_->Mark(facts_.is_tail() ? "head" : "rest");
+  ReadOutputs(slices, results);
+  if (profile_ != nullptr) profile_->Mark("outputs");
+  return Status::Ok();
+}
+
+// In the order of their slots, so that llama.cpp computes neighbours at once.
+void LlamaEngine::SortBySlot(std::span<const StepSlice> slices) {
+  const auto slot = [this, slices](std::size_t i) {
+    return InRange(slices[i].sequence) ? At(slices[i].sequence).slot : kNoSlot;
+  };
+  order_.resize(slices.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return slot(a) < slot(b); });
+}
+
+// Moves a sequence of the step into a gap between the others', where that pays.
+void LlamaEngine::CloseGap(std::span<const StepSlice> slices) {
+  slots_used_.clear();
+  for (const StepSlice& slice : slices) {
+    const bool is_whole = IsOpen(slice.sequence) && !At(slice.sequence).is_poisoned;
+    if (is_whole) slots_used_.push_back(At(slice.sequence).slot);
+  }
+  std::sort(slots_used_.begin(), slots_used_.end());
+  if (slots_used_.size() < 2) return;
+  const std::optional<LlamaSlots::Move> move = slots_.CloseGap(slots_used_);
+  if (!move.has_value()) return;
+  llama_memory_seq_cp(memory_, move->from, move->to, -1, -1);
+  moved_from_ = move->from;
+  const auto moved = std::find_if(sequences_.begin(), sequences_.end(),
+                                  [&move](const Sequence& sequence) { return sequence.slot == move->from; });
+  moved->slot = move->to;
+  slots_used_.back() = move->to;
+  std::sort(slots_used_.begin(), slots_used_.end());
+}
+
+// Only now: llama.cpp copies when it decodes, and some memories wipe what is freed at once.
+void LlamaEngine::FreeMovedCells() {
+  const llama_seq_id from = std::exchange(moved_from_, kNoSlot);
+  if (from != kNoSlot) llama_memory_seq_rm(memory_, from, -1, -1);
+}
+
+Status LlamaEngine::Decode() {
+  const std::int32_t code = llama_decode(context_.get(), rows_.Batch());
+  if (code == 0) return Status::Ok();
+  return {Code::kEngineFailed, "llama_decode gave " + std::to_string(code)};
+}
+
+// Outputs lie in batch order, those of one slice together: logits of the wanted rows on the tail, hidden rows of all
+// rows elsewhere.
+void LlamaEngine::ReadOutputs(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
+  const float* next = nullptr;
+  if (!facts_.is_tail()) next = llama_get_hidden(context_.get());
+  if (rows_.wants_logits()) next = llama_get_logits(context_.get());
+  for (const std::size_t i : order_) {
+    StepResult& result = (*results)[i];
+    if (!result.status.ok()) continue;
+    Sequence& sequence = At(slices[i].sequence);
+    sequence.length += slices[i].rows;
+    const std::size_t values = OutputValues(slices[i]);
+    if (values == 0) continue;
+    const std::span<const float> output(next, values);
+    next += values;
+    if (!AllFinite(output)) {
+      sequence.is_poisoned = true;
+      result = {Status(Code::kNotFinite, "the model gave a value that is not finite"), {}, {}};
+    } else if (facts_.is_tail()) {
+      result.logits = output;
+    } else {
+      result.hidden = output;
+    }
+  }
+}
+
+Status LlamaEngine::Rewind(SequenceId sequence, std::uint64_t length) {
+  if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
+  if (length > At(sequence).length) return {Code::kWrongPosition, "a rewind beyond the sequence's length"};
+  if (length == At(sequence).length) return Status::Ok();
+  const auto next = static_cast<llama_pos>(length);
+  const llama_pos oldest_seen = std::max(0, next - window_ + 1);  // by the next row
+  const bool is_seen_whole =
+      window_ == 0 || next == 0 || llama_memory_seq_pos_min(memory_, At(sequence).slot) <= oldest_seen;
+  if (!is_seen_whole || !llama_memory_seq_rm(memory_, At(sequence).slot, next, -1)) {
+    // To position 0 every memory can go back.
+    return {Code::kRewindRefused,
+            "no way back to " + std::to_string(length) + "; the nearest one before it is to 0, as no states are kept"};
+  }
+  At(sequence).length = length;
+  return Status::Ok();
+}
+
+Result<SequenceState> LlamaEngine::Save(SequenceId sequence, StateScope scope) {
+  if (!IsOpen(sequence)) return Status(Code::kUnknownSession, "the sequence is not open");
+  if (At(sequence).is_poisoned) return Status(Code::kNotReady, "the sequence's cells are quarantined");
+  SequenceState state{scope, Length(sequence), {}};
+  if (state.length == 0 || (scope == StateScope::kNotTruncated && facts_.truncates)) return state;
+  const Status status = SaveSlot(context_.get(), At(sequence).slot, scope, &state.bytes);
+  return status.ok() ? Result<SequenceState>(std::move(state)) : Result<SequenceState>(status);
+}
+
+Status LlamaEngine::Restore(SequenceId sequence, const SequenceState& state) {
+  const bool is_whole = state.scope == StateScope::kWhole;
+  if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
+  if (!is_whole && state.length > Length(sequence)) return {Code::kWrongPosition, "a state beyond the sequence"};
+  if (state.length > facts_.contract.context_length()) return {Code::kContextFull, "no cells for the state's rows"};
+  if (state.length == 0 || (!is_whole && facts_.truncates)) return Rewind(sequence, state.length);
+  const Status status = RestoreSlot(context_.get(), At(sequence).slot, state);
+  if (status.ok()) At(sequence).length = state.length;
+  return status;
+}
+
+void LlamaEngine::Close(SequenceId sequence) {
+  if (!IsOpen(sequence)) return;
+  llama_memory_seq_rm(memory_, At(sequence).slot, -1, -1);
+  At(sequence).is_open = false;
+  At(sequence).length = 0;
+  if (!At(sequence).is_poisoned) FreeSlot(&At(sequence));
+  ClearWhenDrained();
+}
+
+// Freed cells keep their contents, and a NaN in them would reach the next user's attention. They can be zeroed only all
+// at once, so quarantined sequences wait until nobody has rows.
+void LlamaEngine::ClearWhenDrained() {
+  const auto is_open = [](const Sequence& sequence) { return sequence.is_open; };
+  const auto is_poisoned = [](const Sequence& sequence) { return sequence.is_poisoned; };
+  if (std::any_of(sequences_.begin(), sequences_.end(), is_open)) return;
+  if (std::none_of(sequences_.begin(), sequences_.end(), is_poisoned)) return;
+  llama_memory_clear(memory_, true);
+  for (Sequence& sequence : sequences_) {
+    if (sequence.is_poisoned) FreeSlot(&sequence);
+    sequence.is_poisoned = false;
+  }
+}
+
+void LlamaEngine::FreeSlot(Sequence* sequence) { slots_.Free(std::exchange(sequence->slot, kNoSlot)); }
+
+Owned<llama_model> LoadModel(const LoadPlan& plan, const LlamaArtifact& artifact, const LoadObserver& observer,
+                             bool* gave_up) {
+  struct Progress {
+    const LoadObserver& observer;
+    bool* gave_up;
+  } progress{observer, gave_up};
+  llama_model_params params = llama_model_default_params();
+  params.n_gpu_layers = 0;
+  params.load_mtp = false;                  // drafts are not spoken: the tail's nextn blocks stay in the file
+  params.load_mode = LLAMA_LOAD_MODE_NONE;  // into memory of our own: docs/adr/0012-weights-in-own-memory.md
+  params.progress_callback_user_data = &progress;
+  params.progress_callback = [](float fraction, void* data) {
+    const Progress* p = static_cast<const Progress*>(data);
+    const bool goes_on = p->observer(fraction);
+    *p->gave_up = !goes_on;
+    return goes_on;
+  };
+  const char* path = plan.gguf_path.c_str();
+  if (plan.layers == LayerSpan{0, artifact.n_layers}) {
+    return Owned<llama_model>(llama_model_load_from_file(path, params));
+  }
+  return Owned<llama_model>(llama_model_load_range_from_file(path, static_cast<std::int32_t>(plan.layers.layer_begin),
+                                                             static_cast<std::int32_t>(plan.layers.layer_end), params));
+}
+
+// Without a pool where there is no memory for it. Strict placement gives the pool's own threads the first cores and
+// leaves the last one to the thread that computes, which binds itself.
+EngineThreads StartThreads(std::uint32_t threads) {
+  std::vector<int> cores = CoresToBind(threads, AllowedCores());
+  if (!cores.empty() && cores.back() >= GGML_MAX_N_THREADS) cores.clear();
+  ggml_threadpool_params params = ggml_threadpool_params_default(static_cast<int>(threads));
+  params.poll = 0;  // spinning threads starve the other workers and the machine's owner
+  params.strict_cpu = !cores.empty();
+  for (const int core : cores) params.cpumask[core] = true;
+  const KeepsCores keeps;  // the pool binds whoever creates it
+  EngineThreads started;
+  started.pool.reset(ggml_threadpool_new(&params));
+  if (!cores.empty()) started.own_core = cores.back();
+  return started;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer,
+                                                     std::unique_ptr<StepProfile> profile) {
+  if (plan.profile && profile == nullptr) {
+    return Status(Code::kInvalidArgument, "this program does not mark the parts of steps");
+  }
+  StartBackend();
+  const Result<LlamaArtifact> artifact = InspectArtifact(plan.gguf_path);
+  if (!artifact.ok()) return artifact.status();
+  const Result<LoadPlan> complete = Complete(plan, artifact.value());
+  if (!complete.ok()) return complete.status();
+  bool gave_up = false;
+  const AbortsAreExceptions aborts_are_exceptions;
+  Owned<llama_model> model = LoadModel(complete.value(), artifact.value(), observer, &gave_up);
+  if (gave_up) return Status(Code::kCancelled, "loading was given up");
+  if (model == nullptr) return Status(Code::kLoadFailed, "llama.cpp could not load the file");
+  llama_context_params params = ContextParams(complete.value());
+  if (plan.profile) {
+    profile->Attach(&params);
+  } else {
+    profile = nullptr;
+  }
+  Owned<llama_context> context(llama_init_from_model(model.get(), params));
+  if (context == nullptr) return Status(Code::kLoadFailed, "no memory for the context");
+  EngineThreads engine_threads = StartThreads(complete.value().threads);
+  if (engine_threads.pool == nullptr) return Status(Code::kLoadFailed, "no threads for the engine");
+  ShardFacts facts = FactsOf(complete.value(), artifact.value(), model.get(), context.get());
+  std::unique_ptr<ShardEngine> engine =
+      std::make_unique<LlamaEngine>(std::move(profile), std::move(model), std::move(context), std::move(engine_threads),
+                                    std::move(facts), params.n_outputs_max);
+  return plan.keep_rewind_states ? KeepStates(std::move(engine)) : std::move(engine);
+}
+
+}  // namespace meshnet

@@ -1,0 +1,137 @@
+#include "engine/llama_figures.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "engine/llama_metadata.h"
+
+namespace meshnet {
+namespace {
+
+constexpr std::uint32_t kMaxWindow = 1u << 24;  // llama.cpp multiplies it by sequences, in 32 bits
+// Each is nodes of every layer's graph.
+constexpr std::uint32_t kMaxSinkhornIterations = 1024;
+constexpr std::size_t kMaxSections = 4;
+
+Status Wrong(std::string_view name) {
+  return {Code::kNotGguf, "nothing can be computed with the model's " + Quoted(name)};
+}
+
+// A model's figures, by their names without its architecture's.
+struct Figures {
+  const gguf_context* header;
+  const std::string& architecture;
+
+  std::string Key(const char* name) const { return architecture + "." + name; }
+  std::uint32_t Number(const char* name, std::uint32_t fallback) const {
+    return FindNumber(header, Key(name)).value_or(fallback);
+  }
+};
+
+Status CheckEpsilons(const gguf_context* header) {
+  for (std::int64_t id = 0; id < gguf_get_n_kv(header); ++id) {
+    const std::string_view key = gguf_get_key(header, id);
+    if (!key.ends_with("epsilon") || gguf_get_kv_type(header, id) != GGUF_TYPE_FLOAT32) continue;
+    const float epsilon = gguf_get_val_f32(header, id);
+    if (!std::isfinite(epsilon) || epsilon < 0) return Wrong(key);
+  }
+  return Status::Ok();
+}
+
+// Elements of a head, which are rotated in pairs.
+bool CanRotate(std::uint32_t rotated, std::uint32_t head_width) {
+  return rotated > 0 && rotated % 2 == 0 && rotated <= head_width;
+}
+
+// How many pairs of a head are rotated by each of a position's parts.
+Status CheckSections(const gguf_context* header, const std::string& key, std::uint32_t head_width) {
+  const std::int64_t id = gguf_find_key(header, key.c_str());
+  if (id < 0) return Status::Ok();
+  if (gguf_get_kv_type(header, id) != GGUF_TYPE_ARRAY) return Wrong(key);
+  const gguf_type type = gguf_get_arr_type(header, id);
+  const std::size_t count = gguf_get_arr_n(header, id);
+  if ((type != GGUF_TYPE_INT32 && type != GGUF_TYPE_UINT32) || count == 0 || count > kMaxSections) return Wrong(key);
+  std::array<std::int32_t, kMaxSections> sections{};
+  std::memcpy(sections.data(), gguf_get_arr_data(header, id), count * sizeof(sections[0]));
+  std::uint64_t pairs = 0;
+  for (const std::int32_t section : sections) {
+    if (section < 0) return Wrong(key);
+    pairs += static_cast<std::uint64_t>(section);
+  }
+  const bool has_positions = sections[0] > 0 || sections[1] > 0 || sections[2] > 0;
+  return has_positions && pairs <= head_width ? Status::Ok() : Wrong(key);
+}
+
+Status CheckRotations(const Figures& figures) {
+  const std::uint32_t heads = FindFirstNumber(figures.header, figures.Key("attention.head_count")).value_or(1);
+  const std::uint32_t width =
+      figures.Number("attention.key_length", figures.Number("embedding_length", 0) / std::max<std::uint32_t>(1, heads));
+  const std::uint32_t rotated = figures.Number("rope.dimension_count", width);
+  if (!CanRotate(rotated, width)) return Wrong(figures.Key("rope.dimension_count"));
+  // Layers with windows have the others' figures where they have none of their own.
+  if (!CanRotate(figures.Number("rope.dimension_count_swa", rotated),
+                 figures.Number("attention.key_length_swa", width))) {
+    return Wrong(figures.Key("rope.dimension_count_swa"));
+  }
+  return CheckSections(figures.header, figures.Key("rope.dimension_sections"), width);
+}
+
+// What is added, multiplied or convolved with, as against what rows are multiplied by as a matrix.
+bool IsF32Alone(std::string_view tensor) {
+  if (!tensor.ends_with(".weight")) return true;
+  for (const char* suffix :
+       {"norm.weight", "_base.weight", "_scale.weight", "attn_sinks.weight", "ssm_conv1d.weight"}) {
+    if (tensor.ends_with(suffix)) return true;
+  }
+  return tensor.starts_with("rope_");
+}
+
+// Types that no row is multiplied by; whole numbers are for tables of indices.
+bool IsNoWeight(std::string_view tensor, ggml_type type) {
+  switch (type) {
+    case GGML_TYPE_I8:
+    case GGML_TYPE_I16:
+    case GGML_TYPE_I64:
+    case GGML_TYPE_F64:
+      return true;
+    case GGML_TYPE_I32:
+      return !tensor.ends_with("ffn_gate_tid2eid.weight");
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Status CheckFigures(const gguf_context* header, const std::string& architecture) {
+  const Figures figures{header, architecture};
+  Status status = CheckEpsilons(header);
+  if (status.ok()) status = CheckRotations(figures);
+  if (!status.ok()) return status;
+  if (figures.Number("attention.sliding_window", 0) > kMaxWindow) return Wrong(figures.Key("attention.sliding_window"));
+  if (figures.Number("hyper_connection.sinkhorn_iterations", 0) > kMaxSinkhornIterations) {
+    return Wrong(figures.Key("hyper_connection.sinkhorn_iterations"));
+  }
+  const std::uint32_t drafting = figures.Number("nextn_predict_layers", 0);
+  if (drafting > 0 && drafting >= figures.Number("block_count", 0)) return Wrong(figures.Key("nextn_predict_layers"));
+  // The loader divides by these.
+  for (const char* divisor : {"full_attention_interval", "attention.output_group_count"}) {
+    if (figures.Number(divisor, 1) == 0) return Wrong(figures.Key(divisor));
+  }
+  return Status::Ok();
+}
+
+Status CheckTensorTypes(const gguf_context* header) {
+  for (std::int64_t i = 0; i < gguf_get_n_tensors(header); ++i) {
+    const std::string_view name = gguf_get_tensor_name(header, i);
+    const ggml_type type = gguf_get_tensor_type(header, i);
+    if (IsNoWeight(name, type) || (IsF32Alone(name) && type != GGML_TYPE_F32)) return Wrong(name);
+  }
+  return Status::Ok();
+}
+
+}  // namespace meshnet

@@ -1,0 +1,26 @@
+// One sequence's memory as bytes, and back. The bytes are tagged with the layer range (patch 0007).
+#ifndef MESHNET_ENGINE_LLAMA_STATE_H_
+#define MESHNET_ENGINE_LLAMA_STATE_H_
+
+#include <llama.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/shard_engine.h"
+
+namespace meshnet {
+
+// Whether the model's memory can be cut off anywhere: it has neither windows nor recurrent states. Of the whole model,
+// so that all ranges say the same.
+bool IsTruncated(const llama_model* model);
+
+// kEngineFailed.
+Status SaveSlot(llama_context* context, llama_seq_id slot, StateScope scope, std::vector<std::uint8_t>* bytes);
+
+// What lies behind the state's length is cut off. kEngineFailed: the slot may hold a part of the state.
+Status RestoreSlot(llama_context* context, llama_seq_id slot, const SequenceState& state);
+
+}  // namespace meshnet
+
+#endif  // MESHNET_ENGINE_LLAMA_STATE_H_

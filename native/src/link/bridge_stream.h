@@ -1,0 +1,53 @@
+// The agent's end of the data connection: one Bridge call, non-blocking in both directions.
+#ifndef MESHNET_LINK_BRIDGE_STREAM_H_
+#define MESHNET_LINK_BRIDGE_STREAM_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <vector>
+
+#include "link/stream_outbox.h"
+#include "meshnet/v1/worker.grpc.pb.h"
+#include "session/stage_machine.h"
+
+namespace meshnet {
+
+// gRPC's threads call the reactor; Enqueue, Flush and Close may be called from any thread. Keeps itself alive until
+// gRPC is done with it.
+class BridgeStream : public grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeBatch> {
+ public:
+  class Receiver {
+   public:
+    virtual ~Receiver() = default;
+    // What came at once. One of gRPC's threads, one call of a stream at a time.
+    virtual void ReceiveFromBridge(std::vector<Message>&& messages) = 0;
+    virtual void BridgeEnded(const BridgeStream* stream) = 0;
+  };
+
+  // `receiver` outlives the stream.
+  explicit BridgeStream(Receiver* receiver) : receiver_(receiver) {}
+
+  // Begins to read. `self` is held until the call is done.
+  void Start(std::shared_ptr<BridgeStream> self);
+
+  void Enqueue(Message&& message);
+  void Flush();
+  void Close();
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  Receiver* const receiver_;
+  std::shared_ptr<BridgeStream> self_;
+  v1::BridgeBatch incoming_;
+  grpc::Status status_;  // set by the read that ends the stream
+  StreamOutbox<Message, v1::BridgeBatch> outbox_;
+};
+
+}  // namespace meshnet
+
+#endif  // MESHNET_LINK_BRIDGE_STREAM_H_

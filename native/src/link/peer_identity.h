@@ -1,0 +1,28 @@
+// This worker's name among peers: a key and a self-signed certificate, made anew at each start and kept in memory only.
+// Peers are told its fingerprint by the site; no authority, host name or date takes part.
+#ifndef MESHNET_LINK_PEER_IDENTITY_H_
+#define MESHNET_LINK_PEER_IDENTITY_H_
+
+#include <string>
+
+#include "wire/status.h"
+
+namespace meshnet {
+
+// In every certificate and in every handshake, so that gRPC finds what it looks for; it proves nothing.
+inline constexpr char kCertificateName[] = "meshnet-worker";
+
+struct PeerIdentity {
+  std::string private_key_pem;
+  std::string certificate_pem;
+  std::string fingerprint;  // SHA-256 of the certificate in DER, 32 bytes
+};
+
+Result<PeerIdentity> CreatePeerIdentity();
+
+// The fingerprint of the first certificate in PEM text; empty where there is none.
+std::string FingerprintOf(const std::string& certificate_pem);
+
+}  // namespace meshnet
+
+#endif  // MESHNET_LINK_PEER_IDENTITY_H_

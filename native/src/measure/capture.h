@@ -1,0 +1,91 @@
+// What a shard does, kept for one debugging reader. Copies nothing while nobody reads.
+// Thread-safe; whoever adds never waits for the reader.
+#ifndef MESHNET_MEASURE_CAPTURE_H_
+#define MESHNET_MEASURE_CAPTURE_H_
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "session/edge.h"
+#include "wire/status.h"
+
+namespace meshnet {
+
+template <typename Item>
+class Capture {
+ public:
+  // Items that wait for the reader; one more ends the capture.
+  static constexpr std::size_t kItemsMax = 64;
+
+  // Begins a capture. kNotReady where one runs or the shard is being unloaded.
+  Status Begin() {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kClosed) return {Code::kNotReady, "the shard is being unloaded"};
+    if (state_ != State::kIdle) return {Code::kNotReady, "it is being captured already"};
+    state_ = State::kRunning;
+    return Status::Ok();
+  }
+
+  // Whether somebody reads.
+  bool is_running() const {
+    const std::lock_guard lock(mutex_);
+    return state_ == State::kRunning;
+  }
+
+  // Ends the capture and drops what waits; idempotent.
+  void End() {
+    const std::lock_guard lock(mutex_);
+    waiting_.clear();
+    if (state_ != State::kClosed) state_ = State::kIdle;
+  }
+
+  // Ends the capture for good: the shard is being unloaded.
+  void Close() {
+    const std::lock_guard lock(mutex_);
+    state_ = State::kClosed;
+    changed_.notify_all();
+  }
+
+  // Where a capture runs: appends an item that `fill(Item*)` fills in.
+  template <typename Fill>
+  void Add(Fill fill) {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kRunning) return;
+    if (waiting_.size() == kItemsMax) {
+      state_ = State::kOverrun;
+      return;
+    }
+    fill(&waiting_.emplace_back());
+    changed_.notify_all();
+  }
+
+  // The oldest item, waited for until `until`; none where nothing came. kMessageTooLarge once the reader has taken what
+  // was kept before it fell behind, kNotReady once the shard is being unloaded.
+  Result<std::optional<Item>> Take(TimePoint until) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, until, [this] { return !waiting_.empty() || state_ != State::kRunning; });
+    if (!waiting_.empty()) {
+      std::optional<Item> item = std::move(waiting_.front());
+      waiting_.pop_front();
+      return item;
+    }
+    if (state_ == State::kOverrun) return Status(Code::kMessageTooLarge, "the reader fell behind");
+    if (state_ == State::kClosed) return Status(Code::kNotReady, "the shard is being unloaded");
+    return std::optional<Item>();
+  }
+
+ private:
+  enum class State { kIdle, kRunning, kOverrun, kClosed };
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::kIdle;  // guarded by mutex_, as below
+  std::deque<Item> waiting_;    // at most kItemsMax
+};
+
+}  // namespace meshnet
+
+#endif  // MESHNET_MEASURE_CAPTURE_H_

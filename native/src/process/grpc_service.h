@@ -1,0 +1,61 @@
+// The Worker service: what the agent asks of its own worker, on a Unix socket. Translates, decides nothing.
+#ifndef MESHNET_PROCESS_GRPC_SERVICE_H_
+#define MESHNET_PROCESS_GRPC_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+
+#include "process/worker_host.h"
+
+namespace meshnet {
+
+struct ServiceOptions {
+  std::string version_json;  // what --version prints
+  std::string devices_json;  // what --list-devices prints
+  EngineLoader load_fake;
+  EngineLoader load_llama;  // empty in a build without llama.cpp
+};
+
+// The one translation of our codes into gRPC's; the message begins with the stable code.
+grpc::Status ToGrpc(const Status& status);
+
+// gRPC's threads call the methods, any number at once. Blocking calls: Load and WatchStatus (streams), Unload, Probe.
+class WorkerService : public v1::Worker::WithCallbackMethod_Bridge<v1::Worker::Service> {
+ public:
+  // `host` outlives the service.
+  WorkerService(WorkerHost* host, ServiceOptions options);
+
+  // Ends the calls that wait; new ones return at once.
+  void Stop();
+
+  grpc::Status Describe(grpc::ServerContext* context, const v1::DescribeRequest* request,
+                        v1::DescribeReply* reply) override;
+  grpc::Status Load(grpc::ServerContext* context, const v1::LoadRequest* request,
+                    grpc::ServerWriter<v1::LoadProgress>* writer) override;
+  grpc::Status Unload(grpc::ServerContext* context, const v1::UnloadRequest* request, v1::UnloadReply* reply) override;
+  grpc::Status OpenSession(grpc::ServerContext* context, const v1::OpenSessionRequest* request,
+                           v1::OpenSessionReply* reply) override;
+  grpc::Status CloseSession(grpc::ServerContext* context, const v1::CloseSessionRequest* request,
+                            v1::CloseSessionReply* reply) override;
+  grpc::Status Status(grpc::ServerContext* context, const v1::StatusRequest* request, v1::StatusReply* reply) override;
+  grpc::Status WatchStatus(grpc::ServerContext* context, const v1::WatchStatusRequest* request,
+                           grpc::ServerWriter<v1::StatusReply>* writer) override;
+  grpc::Status Probe(grpc::ServerContext* context, const v1::ProbeRequest* request, v1::ProbeReply* reply) override;
+  grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeBatch>* Bridge(grpc::CallbackServerContext* context) override;
+
+ private:
+  void FillStatus(v1::StatusReply* reply) const;
+
+  WorkerHost* const host_;
+  const ServiceOptions options_;
+  std::mutex mutex_;
+  std::condition_variable stopping_;
+  bool is_stopping_ = false;
+};
+
+}  // namespace meshnet
+
+#endif  // MESHNET_PROCESS_GRPC_SERVICE_H_

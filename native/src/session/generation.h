@@ -1,0 +1,58 @@
+// The tail's book of one generation: indices, finish, the token window, events kept until acknowledged.
+// Not thread-safe: owned by a Session. Source: docs/wire.md, Credits and Finish.
+#ifndef MESHNET_SESSION_GENERATION_H_
+#define MESHNET_SESSION_GENERATION_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "engine/sampler.h"
+#include "meshnet/v1/session.pb.h"
+#include "session/edge.h"
+#include "session/session_terms.h"
+
+namespace meshnet {
+
+class Generation {
+ public:
+  // context_length: positions a sequence may hold.
+  Generation(const SessionTerms& terms, std::uint64_t context_length);
+
+  // Records the token drawn for `position` and returns its event, complete but for its residence.
+  const v1::TokenEvent& Commit(const SampledToken& token, std::uint64_t position,
+                               const google::protobuf::RepeatedPtrField<v1::StageResidence>& residence, TimePoint now);
+
+  // The Gateway has everything up to `index`. kMalformed: never sent.
+  Status Acknowledge(std::uint64_t index, TimePoint now);
+
+  bool is_finished() const { return is_finished_; }
+  std::uint64_t next_index() const { return next_index_; }
+
+  // Whether one more token may be drawn before the next acknowledgement.
+  bool HasWindow() const { return next_index_ < first_unacknowledged_ + token_window_; }
+
+  // Since when the Gateway has acknowledged nothing while the window is full; none where it is not.
+  std::optional<TimePoint> waiting_since() const;
+
+  // Events to send again to a Gateway that came back, in order.
+  const std::deque<v1::TokenEvent>& unacknowledged() const { return unacknowledged_; }
+
+ private:
+  v1::FinishReason FinishOf(std::uint32_t token_id, std::uint64_t position) const;
+
+  const std::vector<std::uint32_t> end_tokens_;
+  const std::uint64_t max_tokens_;
+  const std::uint64_t context_length_;
+  const std::uint64_t token_window_;
+  const std::uint32_t choice_;
+  std::uint64_t next_index_;
+  std::uint64_t first_unacknowledged_;
+  bool is_finished_ = false;
+  std::deque<v1::TokenEvent> unacknowledged_;
+  TimePoint progress_at_;
+};
+
+}  // namespace meshnet
+
+#endif  // MESHNET_SESSION_GENERATION_H_

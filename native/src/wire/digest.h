@@ -1,0 +1,19 @@
+// SHA-256.
+#ifndef MESHNET_WIRE_DIGEST_H_
+#define MESHNET_WIRE_DIGEST_H_
+
+#include <string>
+#include <string_view>
+
+namespace meshnet {
+
+inline constexpr std::size_t kDigestBytes = 32;
+
+// 32 bytes.
+std::string Sha256(std::string_view bytes);
+
+std::string ToHex(std::string_view bytes);
+
+}  // namespace meshnet
+
+#endif  // MESHNET_WIRE_DIGEST_H_

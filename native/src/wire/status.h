@@ -1,0 +1,91 @@
+// Outcomes as values: a stable code for programs and a message for people. No exceptions cross our own interfaces.
+#ifndef MESHNET_WIRE_STATUS_H_
+#define MESHNET_WIRE_STATUS_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace meshnet {
+
+// The failure codes of docs/wire.md, in its order, then what Load can answer. Names are stable: see CodeName.
+enum class Code {
+  kOk,
+  kMalformed,
+  kMessageTooLarge,
+  kEdgeNotPermitted,
+  kSequenceGap,
+  kWrongPosition,
+  kWindowExceeded,
+  kWrongShape,
+  kWrongDtype,
+  kWrongSize,
+  kBadTokenId,
+  kMissingTokenIds,
+  kNotFinite,
+  kUnknownSession,
+  kOldEpoch,
+  kSessionExists,
+  kContractMismatch,
+  kKvExhausted,
+  kTooManySessions,
+  kNotReady,
+  kPaused,
+  kContextFull,
+  kIdle,
+  kStepTimeout,
+  kGatewayLost,
+  kStageLost,
+  kRewindRefused,
+  kEngineFailed,
+  kCancelled,
+  // Load only.
+  kFileMissing,
+  kNotGguf,
+  kTruncated,
+  kUnsupportedArchitecture,
+  kLayersOutOfRange,
+  kLoadFailed,
+  kInvalidArgument,
+};
+
+// The code as it is written on the wire, for example "wrong_shape".
+std::string_view CodeName(Code code);
+
+// A code and a message. Messages hold sizes and names, never prompt or completion text.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  static Status Ok() { return {}; }
+
+  bool ok() const { return code_ == Code::kOk; }
+  Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  Code code_ = Code::kOk;
+  std::string message_;
+};
+
+// A value, or why there is none. value() may be called only where ok() holds.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : content_(std::in_place_index<0>, std::move(value)) {}         // NOLINT: converts on purpose
+  Result(Status status) : content_(std::in_place_index<1>, std::move(status)) {}  // NOLINT: converts on purpose
+
+  bool ok() const { return content_.index() == 0; }
+  T& value() { return std::get<0>(content_); }
+  const T& value() const { return std::get<0>(content_); }
+  Status status() const { return ok() ? Status::Ok() : std::get<1>(content_); }
+
+ private:
+  std::variant<T, Status> content_;
+};
+
+}  // namespace meshnet
+
+#endif  // MESHNET_WIRE_STATUS_H_

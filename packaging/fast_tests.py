@@ -1,0 +1,92 @@
+"""The tests that need nothing beyond `make bootstrap`, in three minutes on two cores. `make test-fast`.
+
+They run as two processes side by side, one for the unit and contract tests and one for the integration tests. Ends as
+`make test` does, with the slowest tests and one JSON line of counts. Exit status 1 when anything failed or nothing ran;
+what is left out is printed, so that nobody takes a pass for more than it is.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from run_tests import REPORTS, ROOT, Counts, print_slowest, read_junit
+
+# Markers that are left out, and what their tests need.
+LEFT_OUT = {
+    "native": "the native build",
+    "llama": "libllama",
+    "torch": "PyTorch",
+    "browser": "a Chromium",
+    "qt": "the libraries of the system that Qt loads",
+    "e2e": "the native build and minutes",
+    "cluster": "PostgreSQL and Redis",
+}
+# Integration tests that take minutes because they start and kill many processes, or read very large headers.
+SLOW_FOLDERS = ("tests/integration/node_app", "tests/integration/inspect")
+# These skip themselves as they are imported, before their marker is looked at.
+SKIPPING_FOLDERS = ("tests/unit/node_app/reference_worker/torch",)
+PARTS = {"unit": ("tests/unit", "tests/contract"), "integration": ("tests/integration",)}
+_TIMEOUT_S = 900
+
+
+def command(part: str) -> list[str]:
+    """Return pytest's command line for one of `PARTS`."""
+    selection = f"not ({' or '.join(LEFT_OUT)})"
+    left_out = [f"--ignore={folder}" for folder in (*SLOW_FOLDERS, *SKIPPING_FOLDERS)]
+    report = f"--junitxml={_report(part)}"
+    return [sys.executable, "-m", "pytest", "-q", "--no-skips", "-m", selection, *left_out, report, *PARTS[part]]
+
+
+def _report(part: str) -> Path:
+    return REPORTS / f"fast-{part}.xml"
+
+
+def run_parts() -> dict[str, int]:
+    """Run all parts at once and print the output of each as it ends; return their exit statuses."""
+    running = {}
+    for part in PARTS:
+        _report(part).unlink(missing_ok=True)
+        log = (REPORTS / f"fast-{part}.log").open("w+", encoding="utf-8")
+        process = subprocess.Popen(
+            command(part), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+        running[part] = (process, log)
+    statuses = {}
+    for part, (process, log) in running.items():
+        try:
+            statuses[part] = process.wait(_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            statuses[part] = process.wait()
+        log.seek(0)
+        print(f"test-fast: {part}\n{log.read()}", flush=True)
+        log.close()
+    return statuses
+
+
+def main() -> int:
+    """Say what is left out, run the rest, and print the line of counts last."""
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    print("test-fast: left out, and run by `make test` (cluster: by `make cluster`):")
+    for marker, need in LEFT_OUT.items():
+        print(f"  tests marked {marker}: they need {need}")
+    for folder in (*SLOW_FOLDERS, *SKIPPING_FOLDERS):
+        print(f"  {folder}")
+    print("  the native tests (ctest)", flush=True)
+    counts = Counts()
+    for part, status in run_parts().items():
+        result = read_junit(_report(part))
+        counts.python += result.ran
+        counts.skipped += result.skipped
+        counts.failed += max(result.failed, 1) if status else result.failed
+    print_slowest(map(_report, PARTS))
+    print(json.dumps(asdict(counts)), flush=True)
+    return 1 if counts.failed or counts.skipped or not counts.python else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
