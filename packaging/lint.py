@@ -1,4 +1,4 @@
-"""Runs every static check, even if one fails, and prints counts (`make lint`); with --fix it formats (`make format`)."""
+"""`make lint`: runs every static check, even if one fails, and prints counts. With --fix (`make format`) it formats."""
 
 from __future__ import annotations
 

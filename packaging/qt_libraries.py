@@ -104,7 +104,7 @@ def provide(build: Path) -> str:
     if as_root is not None:
         system_packages.install(packages, as_root)
         return f"Qt's libraries: {len(packages)} packages installed"
-    # Unpacking makes the prefix anew, so every package is unpacked that the system lacks, even if an older prefix has it.
+    # Unpacking replaces the prefix, so every package that the system lacks is unpacked, even if an older prefix has it.
     wanted = sorted({LIBRARIES[name] for name in LIBRARIES if not can_load(name)})
     count = system_packages.unpack(wanted, build / "qt", leave_out=_DRIVERS)
     return f"Qt's libraries: {count} packages unpacked into build/qt"

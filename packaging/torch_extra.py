@@ -2,10 +2,10 @@
 
     .venv/bin/python packaging/torch_extra.py
 
-Run it with the Python of the virtual environment. Only the reference engine, `make test`, `make oracle` and `make
-bench-baseline` need PyTorch. It takes 210 MB to download and 830 MB on disk, so `make bootstrap` does not install it. If
-pip's configured indexes have no build for CPUs, it comes from PyTorch's index. If the installation fails, pip prints
-the reason, and the exit status is 1.
+Run it with the Python of the virtual environment. Only the reference engine, `make test`, `make oracle` and
+`make bench-baseline` need PyTorch. It takes 210 MB to download and 830 MB on disk, so `make bootstrap` does not install
+it. If pip's configured indexes have no build for CPUs, it comes from PyTorch's index. If the installation fails, pip
+prints the reason, and the exit status is 1.
 """
 
 from __future__ import annotations

@@ -80,7 +80,9 @@ def _run_with_progress(command: list[str], log: Path) -> int:
     if progress.terminal and progress.total:
         sys.stdout.write("\n")
     if process.returncode:
-        sys.stderr.write("\n".join(progress.recent) + f"\nnative: failed; the full output is in {log.relative_to(ROOT)}\n")
+        sys.stderr.write(
+            "\n".join(progress.recent) + f"\nnative: failed; the full output is in {log.relative_to(ROOT)}\n"
+        )
     return process.returncode
 
 

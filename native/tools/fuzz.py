@@ -51,7 +51,7 @@ RECORD_MAX_BYTES = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Result of one fuzzer's run. `seconds` is wall time; `findings` are files of inputs; `status` is its exit status."""
+    """Result of one fuzzer's run. `seconds` is wall time; `findings` are input files; `status` is the exit status."""
 
     executions: int
     findings: list[Path]

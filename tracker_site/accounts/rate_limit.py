@@ -33,7 +33,9 @@ class RateLimit:
         cache.add(key, 0, timeout=2 * WINDOW_S)
         try:
             return cache.incr(key) <= self.attempts_per_minute
-        except ValueError:  # a full cache evicted the counter between the two calls, so this counts as the first attempt
+        except (
+            ValueError
+        ):  # a full cache evicted the counter between the two calls, so this counts as the first attempt
             return True
 
 

@@ -95,7 +95,9 @@ def settle(hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> H
         )
     shared = sum(share.micros for share in shares)
     if any(share.micros <= 0 for share in shares) or not 0 <= shared <= charge_micros <= hold.amount_micros:
-        raise LedgerError("bad_amount", "Impossible charge", "the shares exceed the charge, or the charge exceeds the hold")
+        raise LedgerError(
+            "bad_amount", "Impossible charge", "the shares exceed the charge, or the charge exceeds the hold"
+        )
     _close(hold, Hold.State.SETTLED, charge_micros, shares)
     return hold
 

@@ -116,7 +116,9 @@ def _post_once(entry: Entry) -> Transfer:
     if earlier is None:
         return post([entry])[0]
     if (earlier.credit_account_id, earlier.amount_micros) != (entry.credit.pk, entry.amount_micros):
-        raise LedgerError("idempotency_conflict", "Key used before", "this key already booked another amount or account")
+        raise LedgerError(
+            "idempotency_conflict", "Key used before", "this key already booked another amount or account"
+        )
     return earlier
 
 

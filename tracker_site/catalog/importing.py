@@ -122,12 +122,14 @@ def _copy_vocabulary(header: GgufHeader, file_name: str, template: str) -> Vocab
 def _free_name(name: str) -> str:
     if not re.fullmatch(NAME_PATTERN, name):
         message = (
-            f"{name!r} cannot name a model; choose a name with --name: a letter or digit, then up to 99 letters, digits "
-            "or ._:/-"
+            f"{name!r} cannot name a model; with --name, give a letter or digit and then up to 99 letters, digits or "
+            "._:/-"
         )
         raise CatalogError("bad_name", "Name not allowed", message)
     if Model.objects.filter(name=name).exists():
-        raise CatalogError("name_taken", "Name taken", f"another model is called {name}; choose another name with --name")
+        raise CatalogError(
+            "name_taken", "Name taken", f"another model is called {name}; choose another name with --name"
+        )
     return name
 
 

@@ -39,7 +39,10 @@ class Model(models.Model):
     """One artifact: one model at one quantisation."""
 
     name = models.CharField(
-        max_length=100, unique=True, validators=[RegexValidator(NAME_PATTERN)], help_text="API clients ask for this name."
+        max_length=100,
+        unique=True,
+        validators=[RegexValidator(NAME_PATTERN)],
+        help_text="API clients ask for this name.",
     )
     artifact_digest = models.CharField(max_length=64, unique=True, editable=False)
     architecture = models.CharField(max_length=64, editable=False)
@@ -47,10 +50,14 @@ class Model(models.Model):
     context_length = models.PositiveIntegerField(editable=False)
     vocab_size = models.PositiveIntegerField(editable=False)
     size_bytes = models.BigIntegerField(editable=False)
-    vocabulary_file = models.CharField(max_length=100, editable=False, help_text="File name in the vocabulary directory.")
+    vocabulary_file = models.CharField(
+        max_length=100, editable=False, help_text="File name in the vocabulary directory."
+    )
     chat_template = models.TextField(blank=True, help_text="Jinja; empty if the file has none.")
     legal_cuts = models.JSONField(
-        null=True, editable=False, help_text="Layers other than 0 that a stage may begin with; if this is null, any layer may."
+        null=True,
+        editable=False,
+        help_text="Layers other than 0 that a stage may begin with; if this is null, any layer may.",
     )
     golden_digest = models.CharField(
         max_length=64,
@@ -68,7 +75,7 @@ class Model(models.Model):
         max_length=8,
         choices=SeamPacking.choices,
         default=SeamPacking.RAW,
-        help_text="The coarsest packing of rows between stages. It is used if a volunteer's line is too slow for raw rows.",
+        help_text="The coarsest packing of rows between stages, used if a volunteer's line is too slow for raw rows.",
     )
     allows_mixed_recipes = models.BooleanField(
         default=False,

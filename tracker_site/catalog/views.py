@@ -33,7 +33,7 @@ READS: Final = 3
 
 
 def golden(request: HttpRequest, digest: str, layer_begin: int, layer_end: int) -> HttpResponseBase:
-    """Answer with golden rows at both ends of layers [layer_begin, layer_end) of the artifact with this digest (hex)."""
+    """Answer with golden rows at both ends of layers [layer_begin, layer_end) of the artifact with this digest."""
     if request.method not in METHODS:
         response = _error("method_not_allowed", "use GET", 405)
         response["Allow"] = ", ".join(METHODS)
@@ -72,7 +72,9 @@ def _answer(request: HttpRequest, golden_digest: str, excerpt: bytes) -> HttpRes
 
 def _unreadable(digest: str, why: str) -> JsonResponse:
     logger.error("the golden probe of artifact %s cannot be read: %s; import it again", digest[:16], why)
-    return _error("golden_unreadable", "the site cannot read the golden probe; its administrator must import it again", 503)
+    return _error(
+        "golden_unreadable", "the site cannot read the golden probe; its administrator must import it again", 503
+    )
 
 
 def _error(code: str, message: str, status: int) -> JsonResponse:

@@ -154,7 +154,8 @@ RELAY_ID = environment.text("MESHNET_RELAY_ID", "relay-1")
 # prompts are cut for speed.
 EXACT_ROUTES = environment.flag("MESHNET_EXACT_ROUTES")
 
-# Control connections. A node reports at every heartbeat; its lease survives two lost reports. Source: docs/wire.md, Time.
+# Control connections. A node reports at every heartbeat, and its lease survives two lost reports. Source: docs/wire.md,
+# Time.
 CONTROL_HEARTBEAT_MS = 5_000
 CONTROL_LEASE_MS = 15_000
 CONTROL_HELLO_TIMEOUT_S = 5.0

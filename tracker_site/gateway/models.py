@@ -1,7 +1,8 @@
-"""Records of generations that are over.
+"""Records of ended generations.
 
-Invariants: written once, when a generation is settled; counts, times, codes and money only, never text. A stage's row
-outlives its node's name, so that an owner's earnings stay explained.
+Invariants: a record is written once, after its generation is settled. It has counts, times, codes and amounts, and no
+text of prompt or completion. A stage's row keeps the node's name, so that earnings can be explained even if the node is
+deleted.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ MESSAGE_CHARACTERS = 300
 
 
 class GenerationRecord(models.Model):
-    """One generation."""
+    """One ended generation."""
 
     class Ending(models.TextChoices):
-        """How it ended."""
+        """Outcome of a generation."""
 
         FINISHED = "finished", "finished"
         CANCELLED = "cancelled", "cancelled"
@@ -36,18 +37,18 @@ class GenerationRecord(models.Model):
     finish_reason = models.CharField(max_length=16, blank=True)
     prompt_tokens = models.PositiveIntegerField()
     max_tokens = models.PositiveIntegerField()
-    completion_tokens = models.PositiveIntegerField(help_text="Delivered to the client.")
-    charge_micros = models.PositiveBigIntegerField(help_text="Micro-credits.")
+    completion_tokens = models.PositiveIntegerField(help_text="Tokens delivered to the client.")
+    charge_micros = models.PositiveBigIntegerField(help_text="Charge in micro-credits.")
     first_token_ms = models.PositiveIntegerField(null=True, blank=True)
     elapsed_ms = models.PositiveIntegerField()
-    tokens_per_s = models.FloatField(help_text="From the first token to the last.")
+    tokens_per_s = models.FloatField(help_text="Tokens in a second, from the first token to the last.")
     failure_code = models.CharField(max_length=CODE_CHARACTERS, blank=True)
     failure_stage = models.PositiveSmallIntegerField(null=True, blank=True)
     failure_message = models.CharField(max_length=MESSAGE_CHARACTERS, blank=True)
     ended_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        """Newest first."""
+        """The newest rows come first."""
 
         ordering: ClassVar[list[str]] = ["-ended_at"]
         indexes: ClassVar[list[models.Index]] = [
@@ -70,12 +71,12 @@ class GenerationStage(models.Model):
     layer_end = models.PositiveIntegerField()
     carrier = models.CharField(max_length=16)
     seam_codec = models.CharField(
-        max_length=16, blank=True, help_text="How it packed the rows that it handed on; empty on the last stage."
+        max_length=16, blank=True, help_text="Packing of the rows that it handed on; empty for the last stage."
     )
-    recipe = models.CharField(max_length=64, blank=True, help_text="Engine and arithmetic; empty where unknown.")
+    recipe = models.CharField(max_length=64, blank=True, help_text="Engine and arithmetic; empty if unknown.")
 
     class Meta:
-        """In route order."""
+        """The stages of a generation are in route order."""
 
         ordering: ClassVar[list[str]] = ["generation", "stage"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
@@ -86,4 +87,4 @@ class GenerationStage(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.node_name} [{self.layer_begin}, {self.layer_end})"
+        return f"{self.node_name} {self.layer_begin}:{self.layer_end}"

@@ -47,7 +47,9 @@ def endpoint(*methods: str) -> Callable[[Endpoint[Arguments]], View]:
             except Exception as error:  # noqa: BLE001 - logged, without its message
                 # Log only the types and lines of the error, because its message may quote the request.
                 logger.error("%s %s failed: %s", request.method, request.path, describe_unforeseen(error))
-                return error_reply(MeshnetError("internal_error", "Internal error", "The site failed. Try again later."))
+                return error_reply(
+                    MeshnetError("internal_error", "Internal error", "The site failed. Try again later.")
+                )
 
         return view
 

@@ -45,7 +45,10 @@ def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view's si
 async def metrics(request: HttpRequest) -> JsonResponse:
     """Answer with counts; only administrators and holders of the metrics token may ask."""
     if not await sync_to_async(_may_see_metrics)(request):
-        return JsonResponse({"error": {"code": "forbidden", "message": "sign in as an administrator or send the metrics token"}}, status=403)
+        return JsonResponse(
+            {"error": {"code": "forbidden", "message": "sign in as an administrator or send the metrics token"}},
+            status=403,
+        )
     return JsonResponse(await sync_to_async(_database_figures)() | _process_figures())
 
 

@@ -32,7 +32,9 @@ class Migration(migrations.Migration):
                 ("size_bytes", models.BigIntegerField(editable=False)),
                 (
                     "vocabulary_file",
-                    models.CharField(editable=False, help_text="File name in the vocabulary directory.", max_length=100),
+                    models.CharField(
+                        editable=False, help_text="File name in the vocabulary directory.", max_length=100
+                    ),
                 ),
                 ("chat_template", models.TextField(blank=True, help_text="Jinja; empty if the file has none.")),
                 ("end_tokens", models.JSONField(editable=False, help_text="Token ids that end a generation.")),

@@ -19,7 +19,7 @@ class Migration(migrations.Migration):
                     ("q8_0", "up to q8_0: about a quarter of the bytes"),
                 ],
                 default="raw",
-                help_text="The coarsest packing of rows between stages. It is used if a volunteer's line is too slow for raw rows.",
+                help_text="The coarsest packing of rows between stages, used if a volunteer's line is too slow for raw rows.",
                 max_length=8,
             ),
         ),

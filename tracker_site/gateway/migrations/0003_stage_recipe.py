@@ -12,6 +12,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="generationstage",
             name="recipe",
-            field=models.CharField(blank=True, help_text="Engine and arithmetic; empty where unknown.", max_length=64),
+            field=models.CharField(blank=True, help_text="Engine and arithmetic; empty if unknown.", max_length=64),
         ),
     ]
