@@ -1,7 +1,7 @@
 """The pinned llama.cpp source: fetch, verify, unpack, patch, verify again.
 
     llama_source.py fetch     make build/llama.cpp match native/provenance.json (well under 1 s if it already does)
-    llama_source.py verify    unpack the archive anew and check its digest, every patch, and the patched tree's digest
+    llama_source.py verify    unpack and patch anew, check all digests, and check that altered sources are refused
     llama_source.py record    write the digests of a changed patch stack into native/provenance.json
 
 Invariant: a source tree gets the name build/llama.cpp only after its digest matched before and after patching.
