@@ -40,7 +40,7 @@ class Account(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="accounts"
     )
-    balance_micros = models.BigIntegerField(default=0, editable=False)
+    balance_micros = models.BigIntegerField(verbose_name="balance in micro-credits", default=0, editable=False)
 
     class Meta:
         """One account of each kind for each owner; no balance but the mint's is below zero."""
@@ -73,8 +73,10 @@ class Hold(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="holds")
-    amount_micros = models.BigIntegerField()
-    charge_micros = models.BigIntegerField(default=0)
+    amount_micros = models.BigIntegerField(
+        verbose_name="amount in micro-credits",
+    )
+    charge_micros = models.BigIntegerField(verbose_name="charge in micro-credits", default=0)
     state = models.CharField(max_length=16, choices=State.choices, default=State.OPEN)
     idempotency_key = models.CharField(max_length=KEY_CHARACTERS)
     # The process that placed the hold, and the time until which that process counts as alive.
@@ -118,7 +120,9 @@ class Transfer(models.Model):
 
     debit_account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="debits")
     credit_account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="credits")
-    amount_micros = models.BigIntegerField()
+    amount_micros = models.BigIntegerField(
+        verbose_name="amount in micro-credits",
+    )
     kind = models.CharField(max_length=16, choices=Kind.choices)
     hold = models.ForeignKey(Hold, null=True, blank=True, on_delete=models.PROTECT, related_name="transfers")
     idempotency_key = models.CharField(max_length=KEY_CHARACTERS, unique=True)

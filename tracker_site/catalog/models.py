@@ -46,10 +46,10 @@ class Model(models.Model):
     )
     artifact_digest = models.CharField(max_length=64, unique=True, editable=False)
     architecture = models.CharField(max_length=64, editable=False)
-    n_layers = models.PositiveIntegerField(editable=False)
+    n_layers = models.PositiveIntegerField(verbose_name="layers", editable=False)
     context_length = models.PositiveIntegerField(editable=False)
-    vocab_size = models.PositiveIntegerField(editable=False)
-    size_bytes = models.BigIntegerField(editable=False)
+    vocab_size = models.PositiveIntegerField(verbose_name="vocabulary size", editable=False)
+    size_bytes = models.BigIntegerField(verbose_name="size in bytes", editable=False)
     vocabulary_file = models.CharField(
         max_length=100, editable=False, help_text="File name in the vocabulary directory."
     )
@@ -60,17 +60,20 @@ class Model(models.Model):
         help_text="Layers other than 0 that a stage may begin with; if this is null, any layer may.",
     )
     golden_digest = models.CharField(
+        verbose_name="golden probe",
         max_length=64,
         blank=True,
         editable=False,
         help_text="SHA-256 of its golden probe; if this is empty, nodes serve the model untested.",
     )
     end_tokens = models.JSONField(editable=False, help_text="Token ids that end a generation.")
-    prompt_micros = models.PositiveBigIntegerField(default=0, help_text="Micro-credits per million prompt tokens.")
-    completion_micros = models.PositiveBigIntegerField(
-        default=0, help_text="Micro-credits per million generated tokens."
+    prompt_micros = models.PositiveBigIntegerField(
+        verbose_name="prompt price", default=0, help_text="Micro-credits per million prompt tokens."
     )
-    is_listed = models.BooleanField(default=True, help_text="Clients may use this model.")
+    completion_micros = models.PositiveBigIntegerField(
+        verbose_name="completion price", default=0, help_text="Micro-credits per million generated tokens."
+    )
+    is_listed = models.BooleanField(verbose_name="offered", default=True, help_text="Clients may use this model.")
     coarsest_codec = models.CharField(
         max_length=8,
         choices=SeamPacking.choices,
@@ -78,6 +81,7 @@ class Model(models.Model):
         help_text="The coarsest packing of rows between stages, used if a volunteer's line is too slow for raw rows.",
     )
     allows_mixed_recipes = models.BooleanField(
+        verbose_name="mixed recipes allowed",
         default=False,
         help_text="Nodes of different recipes (engine and arithmetic) may share a route, unless the route is exact.",
     )

@@ -32,16 +32,24 @@ class GenerationRecord(models.Model):
     id = models.CharField(max_length=ID_CHARACTERS, primary_key=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="generations")
     model_name = models.CharField(max_length=NAME_CHARACTERS)
-    face = models.CharField(max_length=16, help_text="Endpoint: chat or completion.")
+    face = models.CharField(verbose_name="endpoint", max_length=16, help_text="Endpoint: chat or completion.")
     ending = models.CharField(max_length=16, choices=Ending.choices)
     finish_reason = models.CharField(max_length=16, blank=True)
     prompt_tokens = models.PositiveIntegerField()
-    max_tokens = models.PositiveIntegerField()
-    completion_tokens = models.PositiveIntegerField(help_text="Tokens delivered to the client.")
-    charge_micros = models.PositiveBigIntegerField(help_text="Charge in micro-credits.")
-    first_token_ms = models.PositiveIntegerField(null=True, blank=True)
-    elapsed_ms = models.PositiveIntegerField()
-    tokens_per_s = models.FloatField(help_text="Tokens in a second, from the first token to the last.")
+    max_tokens = models.PositiveIntegerField(
+        verbose_name="longest answer",
+    )
+    completion_tokens = models.PositiveIntegerField(
+        verbose_name="generated tokens", help_text="Tokens delivered to the client."
+    )
+    charge_micros = models.PositiveBigIntegerField(verbose_name="charge", help_text="Charge in micro-credits.")
+    first_token_ms = models.PositiveIntegerField(verbose_name="time to first token, ms", null=True, blank=True)
+    elapsed_ms = models.PositiveIntegerField(
+        verbose_name="elapsed time, ms",
+    )
+    tokens_per_s = models.FloatField(
+        verbose_name="tokens/s", help_text="Tokens in a second, from the first token to the last."
+    )
     failure_code = models.CharField(max_length=CODE_CHARACTERS, blank=True)
     failure_stage = models.PositiveSmallIntegerField(null=True, blank=True)
     failure_message = models.CharField(max_length=MESSAGE_CHARACTERS, blank=True)
@@ -67,11 +75,17 @@ class GenerationStage(models.Model):
     node_id = models.CharField(max_length=ID_CHARACTERS)
     node_name = models.CharField(max_length=NAME_CHARACTERS)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="generation_stages")
-    layer_begin = models.PositiveIntegerField()
-    layer_end = models.PositiveIntegerField()
+    layer_begin = models.PositiveIntegerField(
+        verbose_name="first layer",
+    )
+    layer_end = models.PositiveIntegerField(
+        verbose_name="end of layers",
+    )
     carrier = models.CharField(max_length=16)
     seam_codec = models.CharField(
-        max_length=16, blank=True, help_text="Packing of the rows that it handed on; empty for the last stage."
+        max_length=16,
+        blank=True,
+        help_text="Packing of the rows that it handed on; empty for the last stage.",
     )
     recipe = models.CharField(max_length=64, blank=True, help_text="Engine and arithmetic; empty if unknown.")
 

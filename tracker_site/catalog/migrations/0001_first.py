@@ -26,10 +26,10 @@ class Migration(migrations.Migration):
                 ),
                 ("artifact_digest", models.CharField(editable=False, max_length=64, unique=True)),
                 ("architecture", models.CharField(editable=False, max_length=64)),
-                ("n_layers", models.PositiveIntegerField(editable=False)),
+                ("n_layers", models.PositiveIntegerField(verbose_name="layers", editable=False)),
                 ("context_length", models.PositiveIntegerField(editable=False)),
-                ("vocab_size", models.PositiveIntegerField(editable=False)),
-                ("size_bytes", models.BigIntegerField(editable=False)),
+                ("vocab_size", models.PositiveIntegerField(verbose_name="vocabulary size", editable=False)),
+                ("size_bytes", models.BigIntegerField(verbose_name="size in bytes", editable=False)),
                 (
                     "vocabulary_file",
                     models.CharField(
@@ -40,13 +40,22 @@ class Migration(migrations.Migration):
                 ("end_tokens", models.JSONField(editable=False, help_text="Token ids that end a generation.")),
                 (
                     "prompt_micros",
-                    models.PositiveBigIntegerField(default=0, help_text="Micro-credits per million prompt tokens."),
+                    models.PositiveBigIntegerField(
+                        verbose_name="prompt price", default=0, help_text="Micro-credits per million prompt tokens."
+                    ),
                 ),
                 (
                     "completion_micros",
-                    models.PositiveBigIntegerField(default=0, help_text="Micro-credits per million generated tokens."),
+                    models.PositiveBigIntegerField(
+                        verbose_name="completion price",
+                        default=0,
+                        help_text="Micro-credits per million generated tokens.",
+                    ),
                 ),
-                ("is_listed", models.BooleanField(default=True, help_text="Clients may use this model.")),
+                (
+                    "is_listed",
+                    models.BooleanField(verbose_name="offered", default=True, help_text="Clients may use this model."),
+                ),
                 ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
             ],
             options={

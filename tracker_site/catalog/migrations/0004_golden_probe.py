@@ -13,6 +13,7 @@ class Migration(migrations.Migration):
             model_name="model",
             name="golden_digest",
             field=models.CharField(
+                verbose_name="golden probe",
                 blank=True,
                 default="",
                 editable=False,

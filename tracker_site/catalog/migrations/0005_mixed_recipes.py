@@ -13,6 +13,7 @@ class Migration(migrations.Migration):
             model_name="model",
             name="allows_mixed_recipes",
             field=models.BooleanField(
+                verbose_name="mixed recipes allowed",
                 default=False,
                 help_text="Nodes of different recipes (engine and arithmetic) may share a route, unless the route is exact.",
             ),
