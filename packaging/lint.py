@@ -20,7 +20,7 @@ def cpp_files() -> list[str]:
 
 
 def python_files() -> list[str]:
-    """Return the Python files that git tracks or does not ignore."""
+    """Return the Python files that git tracks, and the untracked ones that it does not ignore."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
     done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True, timeout=_CHECK_TIMEOUT_S)
     return [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]

@@ -62,6 +62,6 @@ class BearerSecretAdmin(admin.ModelAdmin):
 
     @admin.action(description="Revoke", permissions=["change"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[BearerSecret]) -> None:
-        """Revoke the chosen secrets and say how many were not revoked before."""
+        """Revoke the chosen secrets, and show the number of those that were not revoked before."""
         revoked = sum(row.revoke() for row in queryset)
         self.message_user(request, f"Revoked {revoked} of {queryset.count()} chosen.", messages.SUCCESS)

@@ -64,7 +64,7 @@ def issue_secret(request: HttpRequest, kind: str) -> HttpResponse:
         messages.error(request, "Give it a name of at most 64 characters, so that you can recognise it later.")
         return redirect("accounts:overview")
     if model.of(user).filter(revoked_at=None).count() >= SECRETS_PER_USER:
-        messages.error(request, f"You have {SECRETS_PER_USER} already; revoke one first.")
+        messages.error(request, f"You already have {SECRETS_PER_USER} of these; revoke one first.")
         return redirect("accounts:overview")
     row, raw = model.issue(user, form.cleaned_data["name"])
     site_url = request.build_absolute_uri("/").rstrip("/")

@@ -126,7 +126,7 @@ def renew_leases() -> int:
 def sweep() -> int:
     """Release the holds whose lease has run out; return their number."""
     overdue = Hold.objects.filter(state=Hold.State.OPEN, lease_expires_at__lte=timezone.now())
-    return _release_all(overdue, "nobody renewed its lease")
+    return _release_all(overdue, "its process stopped renewing its lease")
 
 
 def release_left() -> int:

@@ -60,7 +60,7 @@ def convert(request: HttpRequest) -> HttpResponse:
     except LedgerError as error:
         messages.error(request, f"{error.title}. Nothing was moved.")
     else:
-        messages.success(request, "Your earnings are credits now.")
+        messages.success(request, "The earnings are now credits that you can spend.")
     return redirect("billing:overview")
 
 

@@ -1,8 +1,8 @@
 """The models of the catalogue.
 
-Invariants: if a row exists, it is complete (its vocabulary copy is on disk and opens). Its artifact never changes; its
-name, prices, listing, seam packing, mixed recipes, layers, cuts and golden probe may. Serving a request fetches
-nothing from elsewhere.
+Invariants: if a row exists, it is complete (its vocabulary copy is on disk and opens). The artifact of a row never
+changes; its name, prices, listing, codec, recipes, layers, cuts and golden probe may change. No request makes the site
+fetch a file.
 """
 
 from __future__ import annotations

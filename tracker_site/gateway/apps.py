@@ -1,4 +1,4 @@
-"""The Django app."""
+"""Django configuration of gateway."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class RouteReader:
         return self._answer.tokens
 
     async def run(self, on_change: Callable[[], None]) -> FinishReason:
-        """Let a route compute the request; return the reason for which the answer ended.
+        """Let a route compute the request; return the finish reason of the answer.
 
         Args:
             on_change: called when the phase or the route changes.

@@ -1,4 +1,4 @@
-"""The Django app."""
+"""Django configuration of openai_api."""
 
 from __future__ import annotations
 

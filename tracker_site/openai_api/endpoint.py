@@ -32,7 +32,7 @@ View: TypeAlias = "Callable[..., Coroutine[Any, Any, HttpResponseBase]]"
 
 
 def endpoint(*methods: str) -> Callable[[Endpoint[Arguments]], View]:
-    """Decorate a function of the request and its authenticated caller as a view of these methods."""
+    """Return a decorator that turns a function of the request and its caller into a view for these HTTP methods."""
 
     def decorate(function: Endpoint[Arguments]) -> View:
         @csrf_exempt

@@ -1,8 +1,8 @@
 """Runs Daphne, and the relay if the site starts its own: both start or the start fails, and both end together.
 
 Invariants: importing Daphne installs Twisted's reactor, so Daphne is imported only inside `run_site`. The socket is
-bound before, so that a taken port is found before anything starts. At the end, running requests are cancelled and get
-SHUTDOWN_TIMEOUT_S to record their end.
+bound by the caller, so that a taken port is found before anything starts. At the end, running requests are cancelled
+and get SHUTDOWN_TIMEOUT_S to record their end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows between stages may be packed."""
+"""Adds the coarsest codec that may pack rows between stages; existing models allow raw rows only."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""Where a model may be cut; models of before may be cut anywhere."""
+"""Adds the legal cuts of a model; existing models may be cut at any layer."""
 
 from django.db import migrations, models
 

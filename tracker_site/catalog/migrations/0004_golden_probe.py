@@ -1,4 +1,4 @@
-"""What nodes prove their shards by; models of before have nothing."""
+"""Adds the golden probe by which nodes prove their shards; existing models have none."""
 
 from django.db import migrations, models
 

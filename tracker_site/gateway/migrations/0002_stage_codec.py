@@ -1,4 +1,4 @@
-"""A record says how each stage packed its rows."""
+"""Adds to each stage of a record the codec that packed its rows."""
 
 from django.db import migrations, models
 

@@ -1,4 +1,4 @@
-"""A record says how each stage computed."""
+"""Adds to each stage of a record the recipe (engine and arithmetic) that computed it."""
 
 from django.db import migrations, models
 
