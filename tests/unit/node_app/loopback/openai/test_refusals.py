@@ -14,7 +14,7 @@ PORT = 8123
 WORDS = {
     Reason.NOT_HTTP: ("bad_http", "This is no HTTP request that can be answered."),
     Reason.HEAD_TOO_LARGE: ("bad_http", "This is no HTTP request that can be answered."),
-    Reason.BODY_TOO_LARGE: ("request_too_large", "The request is too large; at most 4194304 bytes are taken."),
+    Reason.BODY_TOO_LARGE: ("request_too_large", "The request is too large; the limit is 4194304 bytes."),
     Reason.BODY_OVERDUE: ("request_timeout", "The request's body did not come within 2.5 s."),
     Reason.OTHER_HOST: ("host_not_allowed", "This API answers to http://127.0.0.1:8123 only."),
     Reason.OTHER_ORIGIN: (
