@@ -22,7 +22,7 @@ _PROTOC_TIMEOUT_S = 120
 
 
 def generated_files(package: Path) -> dict[str, Path]:
-    """Return the generated files of a package folder by name."""
+    """Return the paths of a package folder's generated files, by file name."""
     return {path.name: path for pattern in _GENERATED for path in sorted(package.glob(pattern))}
 
 

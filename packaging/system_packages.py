@@ -166,7 +166,7 @@ def _lists_options(packages: list[str], work: Path) -> list[str]:
     """Return apt options that select package lists: the system's if they suffice, otherwise fresh ones under `work`."""
     # Name the status file explicitly; otherwise a state folder of our own would come with an empty one.
     private = ["Debug::NoLocking=1", f"Dir::Cache={work}/cache", "Dir::State::status=/var/lib/dpkg/status"]
-    options = [word for setting in private for word in ("-o", setting)]
+    options = [part for setting in private for part in ("-o", setting)]
     try:
         _simulate(packages, options)
     except MissingPrerequisiteError:

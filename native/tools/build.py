@@ -114,7 +114,7 @@ def build(preset: str, targets: list[str], options: list[str]) -> int:
 
 
 def main() -> int:
-    """Run one build from the command line."""
+    """Parse the command line, build, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("preset", nargs="?", default="cpu", help="a preset of native/CMakePresets.json (cpu)")
     parser.add_argument("--target", action="append", default=[], help="build only this target; may be repeated")

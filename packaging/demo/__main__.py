@@ -98,7 +98,7 @@ def watch(family: Family) -> None:
     """
     while (fallen := family.fallen()) is None:
         time.sleep(WATCH_S)
-    raise DemoError(f"{fallen.name} ended by itself{fallen.last_words()}")
+    raise DemoError(f"{fallen.name} ended by itself{fallen.last_error_lines()}")
 
 
 def report(answer: Answer, nodes: Sequence[ServingNode], paths: Paths, tests: dict[str, str]) -> dict[str, Any]:

@@ -50,16 +50,16 @@ class Child:
                 if record.get("ready") is True:
                     return record
             if self.process.poll() is not None:
-                raise DemoError(f"{self.name} ended with status {self.process.returncode}{self.last_words()}")
+                raise DemoError(f"{self.name} ended with status {self.process.returncode}{self.last_error_lines()}")
             time.sleep(POLL_S)
-        raise DemoError(f"{self.name} was not ready within {deadline_s:.0f} s{self.last_words()}")
+        raise DemoError(f"{self.name} was not ready within {deadline_s:.0f} s{self.last_error_lines()}")
 
     def _records(self) -> Iterator[dict[str, Any]]:
         for line in self.output.read_bytes().splitlines(keepends=True):
             if line.startswith(b"{") and line.endswith(b"\n"):
                 yield json.loads(line)
 
-    def last_words(self, lines: int = 6) -> str:
+    def last_error_lines(self, lines: int = 6) -> str:
         """Return the last lines of the child's error output, indented; "" if there are none."""
         last = self.errors.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
         return "".join(f"\n    {line}" for line in last)

@@ -78,7 +78,7 @@ def post(entries: Sequence[Entry]) -> list[Transfer]:
 
 
 def lock_accounts(accounts: Iterable[Account]) -> None:
-    """Lock accounts in the order of their primary keys, so that no two callers wait for each other."""
+    """Lock accounts in the order of their primary keys, so that two callers never deadlock."""
     if not connection.features.has_select_for_update:
         return  # SQLite: the transaction has held the database's write lock since it began
     keys = {account.pk for account in accounts}

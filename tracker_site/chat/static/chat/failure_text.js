@@ -16,7 +16,7 @@ const MESSAGES = {
   relay_unavailable: "The site cannot reach the machines right now. Try again in a moment.",
   connection_lost: "The site lost its connection to the machines. Try again in a moment.",
   sign_in_changed: "Your sign-in has changed. Reload the page.",
-  // This code comes from the page itself, if the stream ends without a word from the site.
+  // This code comes from the page itself, if the stream ends without an error from the site.
   site_unreachable: "The connection to the site was lost. Try again in a moment.",
 };
 
