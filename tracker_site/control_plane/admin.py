@@ -1,6 +1,8 @@
-"""Admin of nodes: who is here, what they serve, and why not. Blocking one drops its connection, hence its place here.
+"""Admin of nodes: their presence, their shards, and the reasons for which they serve nobody.
 
-Invariant: what nodes say of themselves is read-only; an administrator blocks and unblocks.
+It lies in this package, because blocking a node drops its control connection.
+
+Invariant: facts that a node reports are read-only; an administrator renames, blocks, unblocks and deletes nodes.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from django.utils.timesince import timesince
 
 from tracker_site.control_plane.control import drop_connection
 from tracker_site.nodes.models import LoadedShard, Node
-from tracker_site.nodes.refusals import ControlRefusalCode
+from tracker_site.nodes.refusals import BLOCKED_MESSAGE, ControlRefusalCode
 from tracker_site.nodes.shard_admin import LoadedShardInline, named_shards, problem_label, short_name
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ JUST_NOW = timedelta(minutes=1)
 
 @admin.register(Node)
 class NodeAdmin(admin.ModelAdmin):
-    """The register."""
+    """List and page of nodes."""
 
     list_display = ("name", "owner", "presence", "why", "last_seen", "serves", "sessions", "carrier", "data_connected")
     list_filter = ("state", "is_blocked", ("shards__problem_code", admin.EmptyFieldListFilter), "carrier")
@@ -46,19 +48,19 @@ class NodeAdmin(admin.ModelAdmin):
     actions = ("block", "unblock")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Node]:
-        """Nodes with what their columns show."""
+        """Return nodes with the shards that their columns show, prefetched."""
         return Node.objects.prefetch_related(Prefetch("shards", queryset=named_shards()))
 
     @admin.display(description="state", ordering="state")
     def presence(self, node: Node) -> str:
-        """The state that counts: an expired lease is absence."""
+        """Return the node's state; "offline" if its lease has expired, whatever the row says."""
         if node.is_blocked:
             return "blocked"
         return node.get_state_display() if node.is_present(timezone.now()) else "offline"
 
     @admin.display(description="last seen", ordering="last_seen_at")
     def last_seen(self, node: Node) -> str:
-        """How long ago."""
+        """Return how long ago the node was last seen, in words."""
         if node.last_seen_at is None:
             return "never"
         is_just_now = timezone.now() - node.last_seen_at < JUST_NOW
@@ -66,31 +68,31 @@ class NodeAdmin(admin.ModelAdmin):
 
     @admin.display(description="shards")
     def serves(self, node: Node) -> str:
-        """What it has loaded."""
+        """Return the names of the node's shards."""
         return ", ".join(map(short_name, node.shards.all())) or "nothing"
 
     @admin.display(description="problem")
     def problem(self, node: Node) -> str:
-        """Why routes cannot use it, or not with others; what its volunteer is told as well."""
+        """Return why routes cannot use the node's shards; its volunteer gets the same text."""
         return "; ".join(dict.fromkeys(shard.problem for shard in node.shards.all() if shard.problem))
 
     @admin.display(description="why not")
     def why(self, node: Node) -> str:
-        """Why it serves nobody, or not everybody, in a few words."""
+        """Return in a few words why routes use the node not at all, or only in part."""
         labels = [problem_label(shard) for shard in node.shards.all()]
-        return "; ".join(dict.fromkeys(words for words in (node.reason, *labels) if words))
+        return "; ".join(dict.fromkeys(text for text in (node.reason, *labels) if text))
 
     @admin.display(description="sessions")
     def sessions(self, node: Node) -> int:
-        """Open on all its shards."""
+        """Return the number of sessions that are open on all of the node's shards."""
         return sum(shard.figures.sessions for shard in node.shards.all())
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nodes enrol themselves."""
+        """Return False, since nodes enrol themselves."""
         return False
 
     def save_model(self, request: HttpRequest, obj: Node, form: object, change: bool) -> None:
-        """Store, and drop the connection of a node that was just blocked."""
+        """Save the node; if it is blocked, drop its connection."""
         obj.save(update_fields=["name", "is_blocked"])
         if obj.is_blocked:
             _drop(obj)
@@ -98,23 +100,23 @@ class NodeAdmin(admin.ModelAdmin):
     def get_deleted_objects(
         self, objs: Sequence[Node] | QuerySet[Node], request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """A node's shards go with it, though nobody may delete a shard by itself."""
+        """Let the node's shards be deleted with it, though an administrator may not delete a shard alone."""
         listed, counts, lacking, protected = super().get_deleted_objects(objs, request)
         return listed, counts, lacking - {str(LoadedShard._meta.verbose_name)}, protected  # noqa: SLF001 - Django's own
 
     def delete_model(self, request: HttpRequest, obj: Node) -> None:
-        """Forget a node, which has to enrol again; its earnings stay explained."""
+        """Delete a node, which then has to enrol again. Ledger entries of its earnings stay."""
         _drop(obj, ControlRefusalCode.UNKNOWN_NODE, "an administrator has removed this node; enrol it again")
         obj.delete()
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Node]) -> None:
-        """Forget the chosen nodes."""
+        """Delete the chosen nodes."""
         for node in list(queryset):
             self.delete_model(request, node)
 
     @admin.action(description="Block", permissions=["change"])
     def block(self, request: HttpRequest, queryset: QuerySet[Node]) -> None:
-        """Keep the chosen nodes out, from now on."""
+        """Block the chosen nodes and drop their connections."""
         nodes = list(queryset)
         Node.objects.filter(pk__in=[node.pk for node in nodes]).update(is_blocked=True)
         for node in nodes:
@@ -131,6 +133,6 @@ class NodeAdmin(admin.ModelAdmin):
 def _drop(
     node: Node,
     code: ControlRefusalCode = ControlRefusalCode.NODE_BLOCKED,
-    message: str = "an administrator has blocked this node",
+    message: str = BLOCKED_MESSAGE,
 ) -> None:
     async_to_sync(drop_connection)(str(node.pk), code, message)

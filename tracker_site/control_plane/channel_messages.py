@@ -1,6 +1,6 @@
-"""What travels over the channel layer between the site's parts and a node's connection; plain values only.
+"""Messages on the channel layer between the site's parts and a node's connection; plain values only.
 
-Invariant: `type` names the consumer's handler, or tells news apart for who receives it.
+Invariant: `type` names the consumer's handler. On an answer or reply channel, it tells the receiver which message came.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ class StageNewsMessage(TypedDict):
 
 
 def channel_layer() -> BaseChannelLayer:
-    """The site's channel layer."""
+    """Return the site's channel layer.
+
+    Raises:
+        RuntimeError: if the settings name no channel layer.
+    """
     layer = get_channel_layer()
     if layer is None:
         raise RuntimeError("CHANNEL_LAYERS is not set")
@@ -67,9 +71,9 @@ def channel_layer() -> BaseChannelLayer:
 
 
 async def new_channel() -> str:
-    """A channel that only this process can receive from.
+    """Return a new channel that only this process can receive from.
 
-    All have the layer's own prefix, as the consumers' have: over Redis a process receives for one prefix at a time,
-    and a second one would keep the others waiting for seconds.
+    All channels have the layer's own prefix, as the consumers' channels have. Over Redis a process receives for one
+    prefix at a time, so a second prefix would make the others wait for seconds.
     """
     return cast("str", await channel_layer().new_channel())

@@ -1,7 +1,7 @@
-"""The socket of one node's control connection; what it means is decided in `node_connection`.
+"""The socket of one node's control connection; `node_connection` decides how messages are answered.
 
-Invariants: the database is touched only for hellos, reports and the end, never for opening or closing a stage; a report
-never delays a stage's answer; the end is recorded once, however it comes, cancellation at shutdown included.
+Invariants: the database is used only for hellos, reports and the end of the connection, never to open or close a stage.
+A report never delays a stage's answer. The end is recorded once, even if the server cancels the connection at shutdown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tracker_site.control_plane.open_stages import open_stages
 from tracker_site.control_plane.owner_earnings import EarningsTurn
 from tracker_site.control_plane.report_writer import ReportWriter
 from tracker_site.nodes import presence
-from tracker_site.nodes.refusals import ControlRefusalCode
+from tracker_site.nodes.refusals import BLOCKED_MESSAGE, ControlRefusalCode
 from tracker_site.nodes.site_key import site_signing_key
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Of the private range: Daphne sends no other, and raises for the protocol's own 1008. The refusal before it says why.
+# A code of the private range: Daphne raises if it is given the protocol's own 1008. The refusal before it says why.
 CLOSE_REFUSED: Final = 4008
 NONCE_BYTES: Final = 32
 
 
 class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
-    """One control connection; on the event loop."""
+    """One control connection. Runs on the event loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         self._is_ended = False
 
     async def __call__(self, scope: object, receive: object, send: object) -> None:
-        """Run the connection; the end is recorded also when the server cancels it."""
+        """Run the connection; record its end even if the server cancels it."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -80,13 +80,13 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
     # From the node
 
     async def connect(self) -> None:
-        """Accept and challenge."""
+        """Accept the socket and send the challenge."""
         await self.accept()
         self._clock = asyncio.create_task(self._run_clock())
         await self._settle()
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Take one message."""
+        """Handle one message; text is refused, since messages are binary."""
         if text_data is not None:
             self.connection.refuse(ControlRefusalCode.MALFORMED, "messages are binary")
         else:
@@ -94,7 +94,7 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         await self._settle()
 
     async def disconnect(self, code: int) -> None:
-        """Note that the socket is gone."""
+        """Record the end of the connection; `code` is the WebSocket's close code."""
         await self._end(f"the control connection closed ({code})")
 
     # From the rest of the site, over the channel layer
@@ -114,14 +114,14 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         await self._settle()
 
     async def drop_connection(self, message: DropConnectionMessage) -> None:
-        """Refuse and close: replaced by a newer connection, or blocked."""
+        """Refuse and close the connection, because a newer one replaces it or an administrator asks for it."""
         self.connection.refuse(ControlRefusalCode(message["code"]), message["message"])
         await self._settle()
 
     # Inside
 
     async def _settle(self) -> None:
-        """Carry out what the connection decides, until it has nothing more."""
+        """Send the connection's messages and handle its events, until it has no more of either."""
         while True:
             outgoing, events = self.connection.messages_to_send(), self.connection.events()
             for data in outgoing:
@@ -170,11 +170,11 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
             )
         except presence.NodeUnknownError:
             self.connection.refuse(
-                ControlRefusalCode.UNKNOWN_NODE, "enrol this node with a token of your account first"
+                ControlRefusalCode.UNKNOWN_NODE, "this node is not enrolled; enrol it with a token of your account"
             )
             return
         except presence.NodeBlockedError:
-            self.connection.refuse(ControlRefusalCode.NODE_BLOCKED, "an administrator has blocked this node")
+            self.connection.refuse(ControlRefusalCode.NODE_BLOCKED, BLOCKED_MESSAGE)
             return
         self.node_id = str(node.pk)
         if replaced:
@@ -211,7 +211,7 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
         if self._reports is not None:
             await self._reports.stop()
         if not self.node_id or not await database.write(presence.disconnect, self.node_id, self.channel_name, reason):
-            return  # never identified, or another connection speaks for the node now
+            return  # The node was never identified, or another connection is its current one.
         logger.info("node %s: %s", self.node_id, reason)
         for key, channel in open_stages.of_node(self.node_id).items():
             await _send(channel, _gone(self.node_id, key, reason))
@@ -232,12 +232,12 @@ async def _send(channel: str, message: StageAnswerMessage | StageNewsMessage | D
     try:
         await channel_layer().send(channel, message)
     except ChannelFull:
-        # Whoever made the channel has stopped reading; its own deadlines end what it was doing.
-        logger.warning("a reader of %s messages does not read", message["type"])
+        # The reader of the channel has stopped reading; it has deadlines of its own, which end its waiting.
+        logger.warning("dropped a %s message, because its channel is full: its reader has stopped", message["type"])
 
 
 def _replaced() -> DropConnectionMessage:
-    message = "this node connected again; a key belongs to one running node"
+    message = "this node has connected again; if two nodes run with a copy of one key, give each its own state folder"
     return {"type": "drop_connection", "code": ControlRefusalCode.REPLACED, "message": message}
 
 

@@ -1,7 +1,7 @@
-"""How the rest of the site opens and closes stages on nodes.
+"""Functions by which the rest of the site opens and closes stages on nodes.
 
-Invariants: `open_stage` ends within its timeout, one way or the other; a stage whose opening was not confirmed is
-closed again, also when the caller is cancelled. News of an open session reach its reply channel as `StageNews`.
+Invariants: `open_stage` returns or raises within its timeout. If an opening is not confirmed, or the caller is
+cancelled, the stage is closed again. News of an open session arrives on its reply channel as `StageNews`.
 
 Everything here runs on the site's event loop. Messages of the channel layer, all of plain values: to a node's
 connection `open_stage`, `close_stage`, `drop_connection`; to an answer channel `stage_answer`; to a reply channel
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from tracker_site.nodes.refusals import ControlRefusalCode
 
-# The node's own deadline passes first, so that the answer normally says why.
+# The connection's own deadline passes first, so the answer normally says why the stage was not opened.
 ANSWER_MARGIN_S: Final = 0.25
 
 
@@ -69,12 +69,12 @@ class StageNews:
 
 
 async def new_reply_channel() -> str:
-    """A channel of this process for `open_stage`'s reply_channel."""
+    """Return a channel of this process for `open_stage`'s `reply_channel`."""
     return await new_channel()
 
 
 async def receive_news(reply_channel: str) -> StageNews:
-    """Wait for the next news; cancel to stop waiting."""
+    """Wait for the next news on a reply channel."""
     message: StageNewsMessage = await channel_layer().receive(reply_channel)
     return StageNews(
         kind=message["type"],
@@ -89,10 +89,10 @@ async def receive_news(reply_channel: str) -> StageNews:
 async def open_stage(
     node_id: str, request: control_pb2.OpenStage, *, reply_channel: str, timeout_s: float
 ) -> control_pb2.StageOpened:
-    """Ask a node for a stage and wait for its word; `request_id` is set on the way.
+    """Ask a node to open a stage and wait for its answer. The node's connection sets `request_id`.
 
     Raises:
-        StageError: refused by the node, no answer in time, or the node is not connected.
+        StageError: if the node refuses, does not answer in time or is not connected.
     """
     spec = request.spec
     node_channel = await database.read(current_channel, node_id)
@@ -124,9 +124,9 @@ async def open_stage(
 
 
 async def close_stage(node_id: str, session: bytes, epoch: int, reason: str) -> None:
-    """Close a session on a node; idempotent, and fine when the node is gone.
+    """Close a session on a node. Idempotent.
 
-    An absent node is not told: it lists what it has when it comes back, and is then told to drop this.
+    If the node is absent, nothing is sent: when it comes back it lists its sessions, and is then told to drop this one.
     """
     node_channel = await database.read(current_channel, node_id)
     await _close(node_channel, node_id, session, epoch, reason)
@@ -140,7 +140,7 @@ async def _close(node_channel: str, node_id: str, session: bytes, epoch: int, re
 
 
 async def drop_connection(node_id: str, code: ControlRefusalCode, message: str) -> None:
-    """Close a node's control connection, saying why; nothing happens when it has none."""
+    """Send the node a refusal and close its control connection; do nothing if it has none."""
     node_channel = await database.read(current_channel, node_id)
     if node_channel:
         drop: DropConnectionMessage = {"type": "drop_connection", "code": code, "message": message}

@@ -1,4 +1,4 @@
-"""What passes between a control connection's machine and its driver."""
+"""Events that a control connection's state machine gives to its driver."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """A stage somebody wants opened.
+    """A request to open a stage on the node.
 
     Attributes:
-        open: the terms; its request_id is set by the connection.
-        answer_channel: where the one answer goes.
-        reply_channel: where later news of the session goes.
-        timeout_s: how long the node may take.
+        open: the terms; the connection sets its request_id.
+        answer_channel: the channel that gets the one answer.
+        reply_channel: the channel that gets later news of the session.
+        timeout_s: seconds that the node has to answer.
     """
 
     open: control_pb2.OpenStage
@@ -30,13 +30,13 @@ class OpenRequest:
 
     @property
     def key(self) -> SessionKey:
-        """The session it belongs to."""
+        """The stage's session and epoch."""
         return SessionKey(self.open.spec.session, self.open.spec.epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class HelloProven:
-    """The node holds this key; whether it is enrolled is to be found out."""
+    """The node has proven that it holds this key. The driver must look up if the key is enrolled."""
 
     public_key: bytes
     software_version: str
@@ -45,7 +45,7 @@ class HelloProven:
 
 @dataclass(frozen=True, slots=True)
 class HelloUnusable:
-    """The node holds this key, and no wire version is common; the refusal is on its way."""
+    """The node has proven its key, but shares no wire version with the site. The refusal is already queued."""
 
     public_key: bytes
     software_version: str
@@ -54,7 +54,7 @@ class HelloUnusable:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A report arrived."""
+    """The node sent a valid report."""
 
     report: Report
 
@@ -69,7 +69,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class OpenFailed:
-    """The stage was refused, or no answer can come any more."""
+    """The node refused the stage, or an answer can no longer come."""
 
     request: OpenRequest
     code: str
@@ -78,7 +78,7 @@ class OpenFailed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The node ended a session by itself."""
+    """The node ended a session without being asked to."""
 
     key: SessionKey
     stage: int

@@ -1,8 +1,9 @@
 """One control connection, without its socket: hello, reports, and the opening and closing of stages.
 
-Invariants: no input but a valid hello is accepted before the node is identified; every opened request is answered
-once (by the node, by its deadline, or by the connection's end); after CLOSED nothing is sent and every input is
-ignored. Clock, nonce and identification are given from outside. Not thread-safe; owned by one connection.
+Invariants: before the node is identified, only a valid hello is accepted. Every request to open a stage is answered
+once: by the node, by its deadline, or by the end of the connection. After CLOSED, nothing more is queued and every
+input is ignored. The caller passes the time and the nonce, and identifies the node. Not thread-safe; owned by one
+consumer.
 
 Source: docs/wire.md, Closing and admission, Signatures; control.proto.
 """
@@ -45,7 +46,7 @@ MAX_PENDING_OPENS: Final = 1024
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """State of a connection."""
 
     AWAITING_HELLO = "awaiting hello"
     IDENTIFYING = "identifying"
@@ -53,7 +54,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-# Which message bodies a node may send when; anything else closes the connection.
+# Message bodies that a node may send in each state; any other closes the connection.
 PERMITTED: Final[dict[State, frozenset[str]]] = {
     State.AWAITING_HELLO: frozenset({"hello"}),
     State.IDENTIFYING: frozenset(),
@@ -64,7 +65,7 @@ PERMITTED: Final[dict[State, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTerms:
-    """What a connection promises and expects; durations in ms or s as named."""
+    """Figures that the site sends to a node, and limits that it holds the node to."""
 
     nonce: bytes
     heartbeat_ms: int
@@ -90,7 +91,7 @@ class NodeConnection:
     _outgoing: list[control_pb2.SiteMessage] = field(default_factory=list)
     _events: list[Event] = field(default_factory=list)
     _pending: dict[int, _Pending] = field(default_factory=dict)
-    # Requests nobody waits for any more; should the node open one all the same, it is closed again.
+    # Requests that the site no longer waits for. If the node opens one of them after all, the stage is closed again.
     _abandoned: dict[int, SessionKey] = field(default_factory=dict)
     _last_request_id: int = 0
     _told: Notice = field(default_factory=Notice)
@@ -106,31 +107,31 @@ class NodeConnection:
     # Outputs
 
     def messages_to_send(self) -> list[bytes]:
-        """What must go out now, in order; the caller sends all of it."""
+        """Return the queued messages, in order; the caller must send all of them."""
         messages = [message.SerializeToString() for message in self._outgoing]
         self._outgoing.clear()
         return messages
 
     def events(self) -> list[Event]:
-        """What happened since the last call."""
+        """Return the events since the last call."""
         events, self._events = self._events, []
         return events
 
     def next_deadline_s(self) -> float | None:
-        """When `tick` must be called at the latest; None once closed."""
+        """Return the monotonic time by which `tick` must be called; None if closed."""
         if self.state is State.CLOSED:
             return None
         return min([self._silence_deadline_s, *(pending.deadline_s for pending in self._pending.values())])
 
     @property
     def is_closed(self) -> bool:
-        """The socket is to be closed once `messages_to_send` is out."""
+        """Whether the caller must close the socket after it has sent `messages_to_send`."""
         return self.state is State.CLOSED
 
     # Inputs from the node
 
     def receive(self, data: bytes, now_s: float) -> None:
-        """Take one WebSocket message; what breaks the rules closes the connection with a refusal."""
+        """Handle one WebSocket message. If it breaks the rules, the connection is refused and closed."""
         if self.state is State.CLOSED:
             return
         try:
@@ -139,11 +140,11 @@ class NodeConnection:
             self.refuse(error.refusal_code, error.message)
 
     def connection_lost(self) -> None:
-        """The socket is gone."""
+        """Note that the socket is gone: every unanswered request fails."""
         self._close("the node's control connection is gone")
 
     def tick(self, now_s: float) -> None:
-        """Let deadlines pass."""
+        """Handle the deadlines that have passed by `now_s`, monotonic."""
         if self.state is State.CLOSED:
             return
         if now_s >= self._silence_deadline_s:
@@ -156,7 +157,7 @@ class NodeConnection:
     # Inputs from the site
 
     def identified(self, node_id: str, keep: Iterable[SessionKey], now_s: float) -> None:
-        """The key that was proven belongs to an enrolled node."""
+        """Welcome the node: the proven key belongs to this enrolled node."""
         if self.state is not State.IDENTIFYING:
             return
         self.state = State.OPEN
@@ -172,25 +173,25 @@ class NodeConnection:
         self._outgoing.append(control_pb2.SiteMessage(welcome=welcome))
 
     def report_stored(self, report_id: int, earned_micros: int | None = None) -> None:
-        """The report with this id is what the site plans with now; 0 wants no word.
+        """Confirm a report: the site now plans with it.
 
         Args:
-            report_id: as the node gave it.
-            earned_micros: what the node's owner has earned, where the node is to be told (again).
+            report_id: as the node gave it; if it is 0, nothing is sent.
+            earned_micros: the owner's earnings in micro-credits; None if the node is not to be told this time.
         """
         if self.state is State.OPEN and report_id:
             stored = control_pb2.ReportStored(report_id=report_id, earned_micros=earned_micros)
             self._outgoing.append(control_pb2.SiteMessage(stored=stored))
 
     def tell(self, notice: Notice) -> None:
-        """Tell the node what its volunteer should know; said once, until it changes."""
+        """Send the node a notice for its volunteer, if it differs from the last one."""
         if self.state is State.OPEN and notice != self._told:
             self._told = notice
             told = control_pb2.SiteNotice(code=notice.code, message=notice.message)
             self._outgoing.append(control_pb2.SiteMessage(notice=told))
 
     def refuse(self, code: ControlRefusalCode, message: str) -> None:
-        """Say why, then close."""
+        """Queue a refusal with its reason, then close."""
         if self.state is State.CLOSED:
             return
         refusal = control_pb2.ControlRefusal(code=code, message=message)
@@ -198,7 +199,7 @@ class NodeConnection:
         self._close(message)
 
     def open_stage(self, request: OpenRequest, now_s: float) -> None:
-        """Ask the node for a stage; exactly one `Opened` or `OpenFailed` follows."""
+        """Ask the node to open a stage; exactly one `Opened` or `OpenFailed` follows."""
         if self.state is not State.OPEN:
             self._fail(request, FailureCode.STAGE_LOST, "the node is not connected")
             return
@@ -213,7 +214,7 @@ class NodeConnection:
         self._outgoing.append(control_pb2.SiteMessage(open=message))
 
     def close_stage(self, key: SessionKey, reason: str) -> None:
-        """Tell the node to close a session; an unanswered request for it fails with `cancelled`."""
+        """Tell the node to close a session. If a request for it is unanswered, it fails with `cancelled`."""
         if self.state is State.OPEN:
             for request_id in [number for number, pending in self._pending.items() if pending.request.key == key]:
                 self._abandon(request_id, FailureCode.CANCELLED, reason)
@@ -225,9 +226,10 @@ class NodeConnection:
     def _receive(self, message: control_pb2.NodeMessage, now_s: float) -> None:
         body = message.WhichOneof("body")
         if body is None:
-            raise ControlError(ControlRefusalCode.MALFORMED, "a message without a body")
+            raise ControlError(ControlRefusalCode.MALFORMED, "the message has no body; update the node's software")
         if body not in PERMITTED[self.state]:
-            raise ControlError(ControlRefusalCode.UNEXPECTED_MESSAGE, f"{body} while {self.state.value}")
+            text = f"{body} is not accepted while {self.state.value}"
+            raise ControlError(ControlRefusalCode.UNEXPECTED_MESSAGE, text)
         match body:
             case "hello":
                 self._receive_hello(message.hello)
@@ -248,7 +250,7 @@ class NodeConnection:
             raise ControlError(ControlRefusalCode.BAD_SIGNATURE, "the signature does not fit the key and the challenge")
         software_version = one_line(hello.software_version, 64)
         if hello.wire_version_min > WIRE_VERSION or hello.wire_version_max < WIRE_VERSION_MIN:
-            node = f"{hello.wire_version_min} to {hello.wire_version_max}; update the older"
+            node = f"{hello.wire_version_min} to {hello.wire_version_max}; update the older of the two"
             spoken = f"the site speaks wire versions {WIRE_VERSION_MIN} to {WIRE_VERSION}, the node {node}"
             self._events.append(HelloUnusable(hello.public_key, software_version, spoken))
             raise ControlError(ControlRefusalCode.VERSION_MISMATCH, spoken)
@@ -297,9 +299,9 @@ class NodeConnection:
 
 def _parse(data: bytes) -> control_pb2.NodeMessage:
     if len(data) > MAX_CONTROL_MESSAGE_BYTES:
-        limit = f"{len(data)} bytes; the limit is {MAX_CONTROL_MESSAGE_BYTES}"
+        limit = f"the message has {len(data)} bytes; the limit is {MAX_CONTROL_MESSAGE_BYTES}"
         raise ControlError(ControlRefusalCode.MESSAGE_TOO_LARGE, limit)
     try:
         return control_pb2.NodeMessage.FromString(data)
     except DecodeError as error:
-        raise ControlError(ControlRefusalCode.MALFORMED, "bytes that are not a NodeMessage") from error
+        raise ControlError(ControlRefusalCode.MALFORMED, "the bytes are not a NodeMessage") from error

@@ -1,10 +1,10 @@
-"""Which sessions are open on which node, and who wants to hear of their end.
+"""The sessions that are open on each node, with the channels that hear of their end.
 
-Invariants: an entry is added when a node opened the session's stage and leaves once: when the site closes the
-session, when the node says it ended, or when a reconnecting node does not list it. It outlives a lost control
-connection, so that a node which comes back is told to keep what is still wanted. Lives in the process that holds the
-node's connection, on its event loop; a node that reconnects to another process, or after a restart, is told to keep
-nothing.
+Invariants: an entry is added when a node has opened the session's stage. It is removed once: when the site closes the
+session, when the node reports its end, or when a reconnecting node does not list it. An entry outlives a lost control
+connection, so that a node that comes back is told to keep its wanted sessions. The entries live in the process that
+holds the node's connection, on its event loop; if a node reconnects to another process, or after a restart, it is told
+to keep nothing.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class OpenStages:
         self._channels: defaultdict[str, dict[SessionKey, str]] = defaultdict(dict)
 
     def add(self, node_id: str, key: SessionKey, reply_channel: str) -> None:
-        """The node opened the session."""
+        """Note that the node has opened the session."""
         self._channels[node_id][key] = reply_channel
 
     def remove(self, node_id: str, key: SessionKey) -> str | None:
-        """The session is over there; its reply channel, or None where it was not open."""
+        """Remove a session that is over on the node; return its reply channel, or None if it was not open."""
         sessions = self._channels.get(node_id)
         channel = sessions.pop(key, None) if sessions is not None else None
         if sessions is not None and not sessions:
@@ -37,16 +37,17 @@ class OpenStages:
         return channel
 
     def of_node(self, node_id: str) -> dict[SessionKey, str]:
-        """Reply channels of everything open on a node."""
+        """Return the reply channels of the sessions that are open on a node."""
         return dict(self._channels.get(node_id, {}))
 
     def reconcile(
         self, node_id: str, listed: Iterable[SessionKey]
     ) -> tuple[frozenset[SessionKey], dict[SessionKey, str]]:
-        """Compare with what a reconnecting node still has.
+        """Compare the entries with the sessions that a reconnecting node lists.
 
         Returns:
-            What the node shall keep, and the reply channels of what it has lost, which are forgotten here.
+            The sessions that the node is to keep, and the reply channels of those that it has lost. The lost ones are
+            removed.
         """
         wanted = self.of_node(node_id)
         keep = frozenset(listed) & wanted.keys()

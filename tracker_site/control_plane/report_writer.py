@@ -1,8 +1,8 @@
-"""Stores a connection's reports without holding up its other messages.
+"""Stores a connection's reports without delaying its other messages.
 
-Invariants: one write at a time, and only the newest report waits; a report of a connection that is no longer the
-node's is dropped; a report is confirmed after its transaction, never before. Lives on the event loop, from
-identification to the connection's end.
+Invariants: one report is written at a time, and only the newest one waits. If the connection is no longer the node's
+current one, its report is dropped. A report is confirmed after its transaction, never before. The writer lives on the
+event loop, from identification to the end of the connection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ class ReportWriter:
     """A slot for one report and the task that empties it."""
 
     def __init__(self, node_id: str, channel_name: str, on_stored: Callable[[int, Notice], Awaitable[None]]) -> None:
-        """Args: on_stored: told the `report_id` of each report that is stored, and what is to be told to the node."""
+        """Start the writing task.
+
+        Args:
+            node_id: the node's UUID as text.
+            channel_name: of the connection.
+            on_stored: called after each stored report with its `report_id` and the notice for the node.
+        """
         self._node_id = node_id
         self._channel_name = channel_name
         self._on_stored = on_stored
@@ -40,12 +46,12 @@ class ReportWriter:
         self._task = asyncio.create_task(self._run(), name=f"reports of node {node_id}")
 
     def offer(self, report: Report) -> None:
-        """Take a report; one that was still waiting is superseded."""
+        """Queue a report. It replaces a report that still waits."""
         self._newest = report
         self._arrived.set()
 
     async def stop(self) -> None:
-        """Write nothing more; idempotent."""
+        """Stop writing. Idempotent."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -59,7 +65,7 @@ class ReportWriter:
             try:
                 await self._write(report)
             except Error:
-                # The next heartbeat tries again; until then the lease of the last stored report counts.
+                # The next heartbeat brings a new report; until then the lease of the last stored report runs on.
                 logger.exception("the report of node %s could not be stored", self._node_id)
 
     async def _write(self, report: Report) -> None:

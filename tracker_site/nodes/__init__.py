@@ -1,1 +1,1 @@
-"""Volunteers' nodes: enrolment, presence, and what they have loaded."""
+"""Volunteers' nodes: enrolment, presence, and the shards that they have loaded."""

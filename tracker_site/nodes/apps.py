@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class NodesConfig(AppConfig):
-    """The Tracker's register."""
+    """App of the nodes that are enrolled."""
 
     name = "tracker_site.nodes"
     label = "nodes"

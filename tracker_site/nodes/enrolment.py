@@ -1,7 +1,7 @@
-"""A node joins: one identity per key, owned by the user whose token it showed.
+"""Enrolment of a node: each key has one identity, owned by the user whose token the node showed.
 
-Invariants: enrolling is idempotent for the owner and impossible for anybody else; the token is not needed again. The
-key's possession is proven at each control connection, not here.
+Invariants: if a key is enrolled, its owner may enrol it again to the same effect, and nobody else can. The token is not
+needed again. Possession of the key is proven at each control connection, not here.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from meshnet.keys import PUBLIC_KEY_BYTES
 from meshnet.printable import one_line
 from tracker_site.accounts.authentication import authenticate_node_token
 from tracker_site.nodes.models import Node
+from tracker_site.nodes.refusals import BLOCKED_MESSAGE
 
 if TYPE_CHECKING:
     from tracker_site.accounts.models import User
 
 MAX_NAME_CHARACTERS = 64
-# bytes.fromhex alone would skip blanks.
+# Checked by a pattern, since bytes.fromhex alone would skip blanks.
 PUBLIC_KEY = re.compile(rf"[0-9a-fA-F]{{{2 * PUBLIC_KEY_BYTES}}}")
 
 
 class EnrolmentError(MeshnetError):
-    """The node was not enrolled; trying again with the same values is useless."""
+    """The node was not enrolled. If it tries again with the same values, it fails again."""
 
 
 @dataclass(frozen=True)
 class EnrolmentRequest:
-    """What a node sends; `token` stays out of its `repr`."""
+    """A node's request to be enrolled. `public_key`: 32 bytes; `token` stays out of its `repr`."""
 
     token: str
     public_key: bytes
@@ -47,7 +48,7 @@ def parse_enrolment(document: object) -> EnrolmentRequest:
     """Check a decoded JSON document.
 
     Raises:
-        EnrolmentError: bad_request, with the field at fault.
+        EnrolmentError: bad_request, naming the field at fault.
     """
     if not isinstance(document, dict):
         raise _bad_request("the body must be a JSON object")
@@ -60,7 +61,7 @@ def parse_enrolment(document: object) -> EnrolmentRequest:
 
 
 def enrol(request: EnrolmentRequest) -> tuple[Node, bool]:
-    """Give the key an identity; the second value says whether it is new.
+    """Enrol the key; return its node, and True if it is new.
 
     Raises:
         EnrolmentError: bad_token, key_enrolled_elsewhere, node_blocked or too_many_nodes.
@@ -78,9 +79,9 @@ def _enrol(owner: User, public_key: str, name: str) -> tuple[Node, bool]:
     if existing is not None:
         return _enrol_again(existing, owner, name), False
     if Node.objects.filter(owner=owner).count() >= settings.NODES_PER_USER:
-        message = f"you have {settings.NODES_PER_USER} nodes, which is the limit"
+        message = f"you have {settings.NODES_PER_USER} nodes, which is the limit; ask the administrator to remove one"
         raise EnrolmentError("too_many_nodes", "Too many nodes", message)
-    # Of two first enrolments at once the second finds the row here.
+    # If two first enrolments run at once, the second finds the row here.
     node, is_new = Node.objects.get_or_create(public_key=public_key, defaults={"owner": owner, "name": name})
     return (node, True) if is_new else (_enrol_again(node, owner, name), False)
 
@@ -90,7 +91,7 @@ def _enrol_again(node: Node, owner: User, name: str) -> Node:
         message = "this node's key belongs to another user; delete the node's state folder to draw a new key"
         raise EnrolmentError("key_enrolled_elsewhere", "Key taken", message)
     if node.is_blocked:
-        raise EnrolmentError("node_blocked", "Node blocked", "an administrator has blocked this node")
+        raise EnrolmentError("node_blocked", "Node blocked", BLOCKED_MESSAGE)
     if node.name != name:
         node.name = name
         node.save(update_fields=["name"])

@@ -1,8 +1,8 @@
-"""Nodes and the shards they have loaded.
+"""Nodes and the shards that they have loaded.
 
-Invariants: one row per public key, for ever owned by who enrolled it; a node is present only while its lease runs,
-however its row's state reads; `channel_name` names the one control connection that may speak for the node. Digests
-and keys are stored as lower-case hex.
+Invariants: there is one row per public key; its owner, the user who enrolled it, never changes. If a node's lease has
+expired, the node is absent, whatever state its row holds. `channel_name` names the one control connection that may
+speak for the node. Digests and keys are stored as lower-case hex.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ REASON_CHARACTERS = 300
 
 
 class Node(models.Model):
-    """One installation of the node software."""
+    """One enrolled installation of the node software."""
 
-    # The site's own word, beside those of NodeState that the node says.
+    # The state that the site sets; all other states come from the node's reports.
     OFFLINE: ClassVar[str] = "offline"
     STATES: ClassVar[list[tuple[str, str]]] = [(name, name.replace("_", " ")) for name in (OFFLINE, *NodeState)]
     CARRIERS: ClassVar[list[tuple[str, str]]] = [(carrier.value, carrier.value) for carrier in Carrier]
@@ -60,7 +60,7 @@ class Node(models.Model):
     upload_bytes_per_s = models.PositiveBigIntegerField(default=0, editable=False)
 
     class Meta:
-        """The register is read by lease."""
+        """Presence is queried by state and lease."""
 
         ordering: ClassVar[list[str]] = ["name", "pk"]
         indexes: ClassVar[list[models.Index]] = [
@@ -72,7 +72,7 @@ class Node(models.Model):
 
     @property
     def reach(self) -> NodeReach:
-        """How peers and the relay reach the node, as it last said."""
+        """How peers and the relay reach the node, as it last reported."""
         return NodeReach(
             carrier=Carrier(self.carrier),
             link_address=self.link_address,
@@ -83,7 +83,7 @@ class Node(models.Model):
         )
 
     def is_present(self, now: datetime) -> bool:
-        """Whether its lease runs and a control connection stands."""
+        """Whether the node has a control connection and its lease runs at `now`."""
         return bool(self.channel_name) and self.lease_expires_at is not None and self.lease_expires_at > now
 
 
@@ -101,12 +101,12 @@ class LoadedShard(models.Model):
     contract_digest = models.CharField(max_length=HEX_DIGEST_CHARACTERS)
     facts = models.JSONField(editable=False)
     first_seen_at = models.DateTimeField(default=timezone.now)
-    # Why no route takes it, or not together with others; empty while all is well. See `notices`.
+    # Why no route can use the shard, or only some can; empty if nothing is wrong. See `notices`.
     problem_code = models.CharField(max_length=64, blank=True)
     problem = models.CharField(max_length=REASON_CHARACTERS, blank=True)
 
     class Meta:
-        """A node loads one range of an artifact once."""
+        """A node has at most one row for each layer range of an artifact."""
 
         ordering: ClassVar[list[str]] = ["artifact_digest", "layer_begin", "pk"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
@@ -139,15 +139,15 @@ class LoadedShard(models.Model):
 
     @property
     def identity(self) -> ShardIdentity:
-        """What is loaded."""
+        """Model, layers and contract of the shard."""
         return facts_from_json(ShardIdentity, self.facts)
 
     @property
     def figures(self) -> ShardFigures:
-        """How it did when the node last reported."""
+        """Speed and free room of the shard at the node's last report."""
         return facts_from_json(ShardFigures, self.facts)
 
     @property
     def layers_text(self) -> str:
-        """Its layers, for people: the last number is a layer that is served."""
+        """The shard's layers in words for people, "layers 0-14 of 30": the last number is a served layer."""
         return f"layers {self.layer_begin}-{self.layer_end - 1} of {self.identity.n_layers}"

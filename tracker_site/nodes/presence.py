@@ -1,7 +1,7 @@
-"""Presence in the database: who is connected, with what loaded, until when.
+"""Presence in the database: the nodes that are connected, the shards that they have loaded, and their leases.
 
-Invariants: every change is one transaction and is conditional on the connection that makes it still being the node's
-current one, so that a replaced connection cannot overwrite its successor; time is the site's clock alone.
+Invariants: every change is one transaction. It takes effect only if the connection that makes it is still the node's
+current one, so a replaced connection cannot overwrite its successor. Only the site's clock is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ IDENTITY_FIELDS = ("node", "artifact_digest", "layer_begin", "layer_end")
 
 
 class NodeUnknownError(LookupError):
-    """No enrolled node of an active user has the key."""
+    """No enrolled node has the key, or its owner is inactive."""
 
 
 class NodeBlockedError(LookupError):
@@ -37,11 +37,11 @@ def connect(public_key: bytes, channel_name: str, software_version: str) -> tupl
     """Make a proven connection the node's current one.
 
     Returns:
-        The node, and the channel of the connection it replaces ("" where there was none).
+        The node, and the channel of the connection that is replaced ("" if there is none).
 
     Raises:
-        NodeUnknownError: nobody enrolled the key, or its owner is inactive.
-        NodeBlockedError: it may not connect.
+        NodeUnknownError: if the key is not enrolled, or its owner is inactive.
+        NodeBlockedError: if the node is blocked.
     """
     node = _lock(public_key=public_key.hex())
     if node is None or not node.owner.is_active:
@@ -68,14 +68,14 @@ def record_report(node_id: str, channel_name: str, report: Report, *, is_same_sh
     """Store a report and extend the lease.
 
     Args:
-        node_id: the node.
+        node_id: the node's UUID as text.
         channel_name: of the connection that brought the report.
-        report: what it said.
-        is_same_shards: the identities equal those of this connection's last stored report.
+        report: the checked report.
+        is_same_shards: True if the identities equal those of this connection's last stored report.
 
     Returns:
-        What the node should be told, the empty notice where all is well; None when the connection is no longer the
-        node's: then nothing changed.
+        The notice for the node, which is empty if nothing is wrong; None if the connection is no longer the node's
+        current one, and nothing was stored.
     """
     if not _store_state(node_id, channel_name, report):
         return None
@@ -83,7 +83,7 @@ def record_report(node_id: str, channel_name: str, report: Report, *, is_same_sh
         _drop_other_shards(node_id, report)
     _store_shards(node_id, report)
     notice = notice_for(node_id)
-    # What was wrong may have been mended since, in the catalogue or at other nodes.
+    # A problem may have been mended since, in the catalogue or at other nodes.
     if notice.code or not is_same_shards:
         for digest in {identity.artifact_digest for identity in report.identities}:
             note_problems(digest.hex())
@@ -93,7 +93,7 @@ def record_report(node_id: str, channel_name: str, report: Report, *, is_same_sh
 
 @transaction.atomic
 def disconnect(node_id: str, channel_name: str, reason: str) -> bool:
-    """The node's current connection is gone; False when another took its place already."""
+    """Mark a node as offline; return False if another connection is its current one by now."""
     current = Node.objects.filter(pk=node_id, channel_name=channel_name)
     changed = current.update(
         state=Node.OFFLINE,
@@ -109,7 +109,7 @@ def disconnect(node_id: str, channel_name: str, reason: str) -> bool:
 
 @transaction.atomic
 def expire_leases() -> int:
-    """Mark nodes whose lease ran out as gone, which a crashed process could not do; returns how many."""
+    """Mark nodes with an expired lease as offline, since a crashed process could not; return their number."""
     overdue = Node.objects.filter(lease_expires_at__lte=timezone.now()).exclude(state=Node.OFFLINE)
     node_ids = [str(node_id) for node_id in overdue.values_list("pk", flat=True)]
     changed = overdue.update(
@@ -120,7 +120,7 @@ def expire_leases() -> int:
 
 
 def note_unusable(public_key: bytes, software_version: str, reason: str) -> bool:
-    """Say at an enrolled node that is not connected why it was turned away; False where there is none."""
+    """Note in the row of an enrolled, unconnected node why it was refused; return False if there is no such node."""
     absent = Node.objects.filter(public_key=public_key.hex(), channel_name="")
     changed = absent.update(
         software_version=software_version, reason=reason[:REASON_CHARACTERS], last_seen_at=timezone.now()
@@ -129,13 +129,16 @@ def note_unusable(public_key: bytes, software_version: str, reason: str) -> bool
 
 
 def forget_connections() -> int:
-    """At the start of a site of one process: no connection of an earlier run can stand."""
+    """Mark all nodes as offline and return how many were connected.
+
+    Called when a site of one process starts, since no connection of an earlier run can still exist.
+    """
     connected = Node.objects.exclude(channel_name="")
     return connected.update(state=Node.OFFLINE, reason="the site was restarted", channel_name="", data_connected=False)
 
 
 def current_channel(node_id: str) -> str:
-    """The channel of the node's connection; "" while it is absent or its lease has run out."""
+    """Return the channel of the node's connection; "" if it has none or its lease has expired."""
     present = Node.objects.filter(pk=node_id, lease_expires_at__gt=timezone.now())
     return present.values_list("channel_name", flat=True).first() or ""
 
@@ -149,7 +152,7 @@ def _lock(public_key: str) -> Node | None:
 
 
 def _store_state(node_id: str, channel_name: str, report: Report) -> bool:
-    """Store what a report says of the node and extend its lease; False where the connection is no longer the node's."""
+    """Store a report's facts of the node and extend its lease; return False if the connection was replaced."""
     now, reach = timezone.now(), report.reach
     changed = Node.objects.filter(pk=node_id, channel_name=channel_name).update(
         state=report.state,

@@ -1,6 +1,6 @@
-"""Why the site closes a node's control connection.
+"""Codes and titles with which the site closes a node's control connection.
 
-Invariant: a code is never renamed or reused; a node's software decides by it whether to try again.
+Invariant: a code is never renamed or reused, since a node's software decides by it if it tries again.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ TITLES: Final[dict[ControlRefusalCode, str]] = {
 }
 
 
+BLOCKED_MESSAGE: Final = "an administrator has blocked this node; ask the site's administrator to unblock it"
+
+
 class ControlError(ProtocolError):
-    """What a node sent, or failed to send, ends its control connection."""
+    """The control connection must end, because the node sent a wrong message or none in time."""
 
     def __init__(self, code: ControlRefusalCode, message: str) -> None:
         super().__init__(code, TITLES[code], message)

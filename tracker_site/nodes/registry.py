@@ -1,7 +1,7 @@
-"""What can be served right now.
+"""The live shards: those that routes can use now.
 
-Invariant: a live shard is of a node whose lease runs, whose control connection stands, that is serving, not blocked and
-owned by an active user. It is a snapshot: the node has the last word when the stage is opened.
+Invariants: a shard is live if its node is serving, is not blocked, has a lease that runs and a control connection, and
+belongs to an active user. The answer is a snapshot; a node may still refuse when a stage is opened.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tracker_site.nodes.models import LoadedShard
 
 
 def live_shards(artifact_digest: bytes) -> list[LoadedShard]:
-    """Return every shard of an artifact (32-byte digest) that could serve now, in layer order, with its node."""
+    """Return the live shards of an artifact (32-byte digest) in layer order, each with its node."""
     present = LoadedShard.objects.filter(
         artifact_digest=artifact_digest.hex(),
         node__state=NodeState.SERVING,

@@ -1,7 +1,7 @@
-"""What a node says of itself: strict parsing of `NodeReport` and `ControlHello` bodies.
+"""Strict parsing of a node's messages: reports, sessions and failure codes.
 
-Invariants: every count, length, digest, range and figure is checked here and nowhere else; values are frozen and
-pure. Figures are the node's own claims. Source: control.proto; docs/wire.md, What must match.
+Invariants: pure. Every count, length, digest, range and figure of a report is checked here and nowhere else. Parsed
+values are frozen. Figures are the node's own claims. Source: control.proto; docs/wire.md, What must match.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ DIGEST_BYTES: Final = 32
 MAX_SHARDS: Final = 16
 MAX_OPEN_SESSIONS: Final = 4096
 MAX_LAYERS: Final = 4096
-MAX_COUNT: Final = 2**31 - 1  # what a database integer holds
-MAX_MS: Final = 3_600_000.0  # an hour; anything longer is no measurement
-MAX_RATE: Final = 10**12  # bytes a second; no line is as fast
+MAX_COUNT: Final = 2**31 - 1  # largest integer of a database column
+MAX_MS: Final = 3_600_000.0  # one hour; a longer time cannot be a measurement
+MAX_RATE: Final = 10**12  # bytes per second; more than any line carries
 MAX_EXACT_CLASS_BYTES: Final = 2048
 MAX_CODECS: Final = 16
 RECIPE: Final = re.compile(r"([a-z0-9][a-z0-9 ._-]{0,63})?")
@@ -47,11 +47,11 @@ CARRIERS: Final = frozenset(Carrier)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A whole node report.
+    """A node's report, checked.
 
     Attributes:
-        reason: why the node does not serve, for people; empty while it does.
-        report_id: what the node wants confirmed once the report is stored; 0: nothing.
+        reason: text for people that says why the node does not serve; empty if it serves.
+        report_id: number to confirm when the report is stored; 0 if the node wants no confirmation.
     """
 
     state: NodeState
@@ -62,15 +62,15 @@ class Report:
 
     @property
     def identities(self) -> frozenset[ShardIdentity]:
-        """What is loaded, whatever the figures."""
+        """The loaded shards without their figures."""
         return frozenset(identity for identity, _ in self.shards)
 
 
 def parse_report(message: control_pb2.NodeReport) -> Report:
-    """Check a report and give it types.
+    """Check a report and convert it.
 
     Raises:
-        ControlError: MALFORMED, with the field at fault.
+        ControlError: MALFORMED, naming the field at fault.
     """
     _require(message.state in STATES, "state")
     _require(len(message.shards) <= MAX_SHARDS, "shards")
@@ -100,9 +100,10 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
 
 
 def _is_dialable(address: str) -> bool:
-    """Whether other volunteers' workers may be told to dial it: host:port of one machine.
+    """Whether other volunteers' workers may be told to dial the address: host:port of one machine.
 
-    An address of the link alone would name another thing at each of them, such as a cloud's own service.
+    A link-local address is refused, since it would mean another machine at each worker, such as a cloud's metadata
+    service.
     """
     host, _, port = address.rpartition(":")
     if len(address) > MAX_LINK_ADDRESS_LENGTH or not port.isascii() or not port.isdigit():
@@ -119,10 +120,10 @@ def _is_dialable(address: str) -> bool:
 
 
 def parse_session_refs(references: Iterable[control_pb2.SessionRef]) -> frozenset[SessionKey]:
-    """The sessions that a node lists.
+    """Return the sessions that a node lists.
 
     Raises:
-        ControlError: MALFORMED.
+        ControlError: MALFORMED, if a session is malformed or there are more than MAX_OPEN_SESSIONS.
     """
     keys = set()
     for reference in references:
@@ -132,10 +133,10 @@ def parse_session_refs(references: Iterable[control_pb2.SessionRef]) -> frozense
 
 
 def parse_session(session: bytes, epoch: int) -> SessionKey:
-    """One session and epoch.
+    """Return the key of one session and epoch.
 
     Raises:
-        ControlError: MALFORMED.
+        ControlError: MALFORMED, if the id has another length or the epoch is 0.
     """
     _require(len(session) == SESSION_ID_BYTES, "session")
     _require(epoch >= 1, "epoch")
@@ -143,10 +144,10 @@ def parse_session(session: bytes, epoch: int) -> SessionKey:
 
 
 def parse_code(code: str) -> str:
-    """A failure code, which clients of the API are given as it is.
+    """Return a failure code unchanged; clients of the API get it as it is.
 
     Raises:
-        ControlError: MALFORMED.
+        ControlError: MALFORMED, if it does not fit CODE_PATTERN.
     """
     _require(CODE_PATTERN.fullmatch(code) is not None, "code")
     return code
@@ -182,7 +183,7 @@ def _parse_identity(artifact_digest: bytes, contract: session_pb2.BoundaryContra
         vocab_size=contract.vocab_size,
         needs_token_ids=contract.needs_token_ids,
         seam_bytes_per_row=_seam_bytes_per_row(contract),
-        # What a newer worker speaks beside, the site does not know.
+        # A newer worker may name codecs that this site does not know; they are left out.
         codecs=frozenset(Codec(int(one)) for one in contract.codecs if int(one) in KNOWN_CODECS),
         recipe=contract.recipe,
     )

@@ -1,6 +1,6 @@
-"""Admin of loaded shards: in their own list and on their node's page. `control_plane.admin` imports it.
+"""Admin of loaded shards, in a list of their own and on their node's page. `control_plane.admin` imports it.
 
-Invariant: shards are what nodes report; nothing here changes one.
+Invariant: shards come from nodes' reports; the admin changes none.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 SHARD_COLUMNS = ("served_model", "layers", "short_problem", "context_length", "step_ms", "kv_cells", "session_count")
-# Facts that a column of their own shows better.
+# Facts that the column "layers" shows.
 _SHOWN_OTHERWISE = frozenset({"layer_begin", "layer_end", "n_layers"})
-# All other facts, by name: one that is added to `meshnet.shard_facts` appears in the admin by itself.
+# All other facts, so that a fact which is added to `meshnet.shard_facts` appears in the admin.
 FACT_NAMES = tuple(
     field.name
     for facts in (ShardIdentity, ShardFigures)
@@ -36,19 +36,19 @@ SHARD_FIELDS = ("problem", "served_model", "layers", "step_ms", "prefill_ms", "f
 
 
 def named_shards() -> QuerySet[LoadedShard]:
-    """Shards with the name of their model in the catalogue, empty where it has none."""
+    """Return shards with their model's name in the catalogue as `model_name`; empty if it has none."""
     names = [When(artifact_digest=digest, then=Value(name)) for digest, name in Model.names_by_digest().items()]
     return LoadedShard.objects.annotate(model_name=Case(*names, default=Value(""), output_field=CharField()))
 
 
 def short_name(shard: LoadedShard) -> str:
-    """A shard of `named_shards` in a few words."""
+    """Return model and layers of a shard from `named_shards`."""
     name = getattr(shard, "model_name", "") or shard.artifact_digest[:SHOWN_DIGITS]
     return f"{name}, {shard.layers_text}"
 
 
 def problem_label(shard: LoadedShard) -> str:
-    """What is wrong with it in a word or two; empty where nothing is."""
+    """Return the shard's problem in a few words; empty if it has none."""
     return LABELS.get(shard.problem_code, shard.problem_code)
 
 
@@ -64,58 +64,58 @@ def _fact(name: str) -> Callable[[admin.options.BaseModelAdmin, LoadedShard], st
 
 
 class ShardColumns(admin.options.BaseModelAdmin):
-    """Columns that shards show in both places."""
+    """Columns that the list of shards and the node's page share."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LoadedShard]:
-        """Shards with what their columns show."""
+        """Return shards with their models' names."""
         return named_shards()
 
     @admin.display(description="model", ordering="model_name")
     def served_model(self, shard: LoadedShard) -> str:
-        """What the site calls it."""
+        """Return the model's name, or "unknown"."""
         return getattr(shard, "model_name", "") or "unknown"
 
     @admin.display(description="ms a step")
     def step_ms(self, shard: LoadedShard) -> str:
-        """One token through all its layers, as the node measured it."""
+        """Return the time of one token through all layers of the shard, as the node measured it."""
         figures = shard.figures
         return f"{figures.decode_ms_per_layer * (shard.layer_end - shard.layer_begin) + figures.tail_ms:.2f}"
 
     @admin.display(description="ms a prompt token")
     def prefill_ms(self, shard: LoadedShard) -> str:
-        """One token of a full chunk through all its layers."""
+        """Return the time of one token of a full prompt chunk through all layers of the shard."""
         return f"{shard.figures.prefill_ms_per_layer * (shard.layer_end - shard.layer_begin):.3f}"
 
     @admin.display(description="problem", ordering="problem_code")
     def short_problem(self, shard: LoadedShard) -> str:
-        """What is wrong, in a word or two."""
+        """Return the problem's label."""
         return problem_label(shard)
 
     @admin.display(description="layers", ordering="layer_begin")
     def layers(self, shard: LoadedShard) -> str:
-        """Range and whole."""
+        """Return the served layers and the number of the model's layers."""
         return shard.layers_text
 
     @admin.display(description="KV cells free")
     def kv_cells(self, shard: LoadedShard) -> str:
-        """Free and all."""
+        """Return how many KV cells are free, and how many there are."""
         return f"{shard.figures.kv_cells_free} of {shard.figures.kv_cells_total}"
 
     @admin.display(description="sessions")
     def session_count(self, shard: LoadedShard) -> str:
-        """Open and most."""
+        """Return how many sessions are open, and the limit."""
         return f"{shard.figures.sessions} of {shard.figures.max_sessions}"
 
     def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Only nodes report shards."""
+        """Return False, since only reports of nodes add shards."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Only nodes report shards."""
+        """Return False, since only reports of nodes change shards."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """A report replaces them."""
+        """Return False, since only reports of nodes remove shards."""
         return False
 
 
@@ -124,7 +124,7 @@ for _name in FACT_NAMES:
 
 
 class LoadedShardInline(ShardColumns, admin.StackedInline):
-    """Shards on their node's page."""
+    """The shards of a node, on its page."""
 
     model = LoadedShard
     fields = readonly_fields = SHARD_FIELDS
@@ -133,7 +133,7 @@ class LoadedShardInline(ShardColumns, admin.StackedInline):
 
 @admin.register(LoadedShard)
 class LoadedShardAdmin(ShardColumns, admin.ModelAdmin):
-    """All shards of the site."""
+    """The list of all shards."""
 
     list_display = ("node", *SHARD_COLUMNS)
     list_select_related = ("node",)

@@ -1,7 +1,7 @@
-"""Loaded shards that routes cannot use, or not together with others: found, and said where people look.
+"""Finds loaded shards that routes cannot use, or cannot combine with others, and notes why in their rows.
 
-Invariant: this judges nothing, it explains. Which shards may share a route is the planner's business, and every stage
-compares contracts again when it is opened. Source: docs/wire.md, What must match.
+Invariant: the notes only explain. The planner decides which shards may share a route, and every stage compares
+contracts again when it is opened. Source: docs/wire.md, What must match.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Prevailing:
-    """The contract that most present nodes have: one shard of it, and at how many nodes it is."""
+    """The contract that most present nodes have: one shard with it, and the number of nodes."""
 
     shard: LoadedShard
     nodes: int
 
 
 def note_problems(artifact_digest: str) -> None:
-    """Write what is wrong at every present shard of an artifact (digest in hex).
+    """Note the problem, or none, of every present shard of an artifact (digest in hex).
 
-    Contracts are compared with the prevailing one: what most present nodes have; of equals, the one seen first.
+    Contracts are compared with the one that most present nodes have. If several are equally frequent, the one that was
+    seen first counts.
     """
     shards = _present_shards(artifact_digest)
     if not shards:
@@ -48,16 +49,16 @@ def note_problems(artifact_digest: str) -> None:
 
 
 def note_problems_of(node_ids: list[str]) -> None:
-    """Judge anew all artifacts that these nodes have loaded; their coming or going may change who is the odd one."""
+    """Note problems of all artifacts that these nodes have loaded: their presence changes which contract prevails."""
     shards = LoadedShard.objects.filter(node_id__in=node_ids)
     for digest in shards.order_by().values_list("artifact_digest", flat=True).distinct():
         note_problems(digest)
 
 
 def notice_for(node_id: str) -> Notice:
-    """What the node's volunteer should know now."""
+    """Return one notice for all noted problems of a node's shards; the empty one if there are none."""
     found = LoadedShard.objects.filter(node_id=node_id).exclude(problem_code="").values_list("problem_code", "problem")
-    return notices.notice_of([Notice(code, words) for code, words in found])
+    return notices.notice_of([Notice(code, message) for code, message in found])
 
 
 def _present_shards(artifact_digest: str) -> list[LoadedShard]:
@@ -67,7 +68,7 @@ def _present_shards(artifact_digest: str) -> list[LoadedShard]:
 
 
 def _agreement(shard: LoadedShard, model: KnownModel | None) -> tuple[str, str]:
-    """What shards of one route have in common."""
+    """Return the contract digest and recipe that shards must share on a route; the recipe is empty if it may differ."""
     is_mixed = model is not None and model.allows_mixed_recipes
     return shard.contract_digest, "" if is_mixed else shard.identity.recipe
 
@@ -105,6 +106,6 @@ def _mismatch(shard: LoadedShard, prevailing: _Prevailing) -> Notice:
 
 
 def _set_problem(shard: LoadedShard, problem: Notice) -> None:
-    words = problem.message[:REASON_CHARACTERS]
-    if (shard.problem_code, shard.problem) != (problem.code, words):
-        LoadedShard.objects.filter(pk=shard.pk).update(problem_code=problem.code, problem=words)
+    message = problem.message[:REASON_CHARACTERS]
+    if (shard.problem_code, shard.problem) != (problem.code, message):
+        LoadedShard.objects.filter(pk=shard.pk).update(problem_code=problem.code, problem=message)

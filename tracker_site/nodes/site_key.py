@@ -1,6 +1,6 @@
-"""The site's Ed25519 key, which signs tickets and which nodes learn when they connect.
+"""The site's Ed25519 key: it signs tickets, and nodes get its public half when they connect.
 
-Invariant: drawn once, kept 0600 in the data directory, read once a process.
+Invariant: the key is drawn once and kept in the data directory with mode 0600; each process reads it once.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tracker_site.secret_files import read_or_create
 
 @cache
 def site_signing_key() -> SigningKey:
-    """The site's key, drawn on first use.
+    """Return the site's key; draw it on first use.
 
     Raises:
-        OSError: the data directory cannot be written.
-        ValueError: the key file holds something else.
+        OSError: if the data directory cannot be written.
+        ValueError: if the key file holds no key.
     """
     return SigningKey.from_bytes(read_or_create(settings.SITE_KEY_PATH, lambda: SigningKey.generate().to_bytes()))

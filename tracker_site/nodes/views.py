@@ -31,14 +31,14 @@ STATUS: Final = {
 }
 
 
-@csrf_exempt  # a program with a token, no cookies
+@csrf_exempt  # the client is a program with a token; it has no cookies
 def enrol_node(request: HttpRequest) -> HttpResponseBase:
-    """Enrol a node: {token, public_key, name} -> {node_id}; 201 the first time, 200 again."""
+    """Enrol a node: {token, public_key, name} -> {node_id}; status 201 if it is new, else 200."""
     if request.method != "POST":
         return HttpResponseNotAllowed(["POST"])
     limit = RateLimit("enrol", settings.ENROLMENTS_PER_MINUTE)
     if not limit.admit(client_address(request)):
-        response = _error("too_many_attempts", "wait a minute")
+        response = _error("too_many_attempts", "too many enrolments from this address; try again in a minute")
         response["Retry-After"] = "60"
         return response
     try:

@@ -1,7 +1,7 @@
 """The relay process: `python -m tracker_site.relay`.
 
-Invariants: prints one JSON line once it listens; ends on SIGTERM, on SIGINT and when its parent is gone, closing every
-connection. It knows the site by its public key alone.
+Invariants: it prints one JSON line as soon as it listens. On SIGTERM, on SIGINT, or if its parent process is gone, it
+closes every connection and ends. It identifies the site by its public key alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from tracker_site.relay.flow import RelayFlow
 from tracker_site.relay.limits import RelayLimits
 from tracker_site.relay.server import DATA_PATH, RelayServer
 
-# An orphan notices within this time. Polled: a death signal would follow the thread that started the process.
+# Time within which the process notices that its parent is gone. It polls, because Linux's parent-death signal is sent
+# when the starting thread ends, not the process.
 _PARENT_POLL_S = 0.25
 
 log = logging.getLogger("tracker_site.relay")
@@ -29,14 +30,14 @@ def _public_key(text: str) -> bytes:
     try:
         key = bytes.fromhex(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError("not hexadecimal") from error
+        raise argparse.ArgumentTypeError("the key must be hexadecimal") from error
     if len(key) != PUBLIC_KEY_BYTES:
-        raise argparse.ArgumentTypeError(f"a public key has {PUBLIC_KEY_BYTES} bytes")
+        raise argparse.ArgumentTypeError(f"the key must have {PUBLIC_KEY_BYTES} bytes")
     return key
 
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line; exit with status 2 if it is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tracker_site.relay", description="Meshnet's relay.")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
@@ -47,14 +48,14 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 
 
 async def _parent_gone(parent_pid: int) -> None:
-    """Return once this process belongs to somebody else than `parent_pid`."""
-    while os.getppid() == parent_pid:  # noqa: ASYNC110 - no event tells of it
+    """Return as soon as `parent_pid` is no longer this process's parent."""
+    while os.getppid() == parent_pid:  # noqa: ASYNC110 - no event announces it
         await asyncio.sleep(_PARENT_POLL_S)
-    log.warning("the parent process is gone")
+    log.warning("the parent process is gone; the relay ends")
 
 
 async def run_relay(options: argparse.Namespace) -> None:
-    """Serve until told to stop."""
+    """Serve until a signal comes or the parent process is gone."""
     limits = RelayLimits()
     flow = RelayFlow(options.relay_id, options.site_public_key, limits)
     stopped = asyncio.Event()
@@ -74,7 +75,7 @@ async def run_relay(options: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the process; returns its exit status."""
+    """Run the process; return its exit status: 1 if it cannot listen."""
     options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("websockets").setLevel(logging.WARNING)

@@ -1,6 +1,6 @@
-"""One member's place in one session: what it may send, how much, and the lanes that lead to it.
+"""One member's binding in one session: the packets and bytes that it may send, and the lanes that lead to it.
 
-Invariant: pure; nothing here is granted beyond the ticket. Source: docs/wire.md, Relay.
+Invariants: pure; a binding grants nothing beyond its ticket. Source: docs/wire.md, Relay.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def granted_windows(ticket: Ticket, control_window_bytes: int) -> dict[int, int]:
-    """Bytes that may wait for the ticket's member, by the stage that sends them."""
+    """Return the bytes that may wait for the ticket's member, by sending stage."""
     windows: dict[int, int] = {}
     for permit in ticket.permits:
         edge = permit.edge
@@ -31,7 +31,7 @@ def granted_windows(ticket: Ticket, control_window_bytes: int) -> dict[int, int]
 
 
 class Binding:
-    """A ticket in use by one connection. `windows`: as `granted_windows` gives; `now_s`: monotonic."""
+    """A ticket in use by one connection. `windows`: result of `granted_windows`; `now_s`: monotonic."""
 
     def __init__(self, ticket: Ticket, member: Member, windows: dict[int, int], now_s: float) -> None:
         self.ticket: Final = ticket
@@ -44,7 +44,7 @@ class Binding:
         self._filled_at_s = now_s
 
     def permits_packet(self, packet: Packet) -> bool:
-        """Whether the ticket lets its member send this kind to that stage."""
+        """Return True if the ticket lets its member send a packet of this kind to this stage."""
         edge = Edge(packet.from_stage, packet.to_stage)
         permit = self._permits.get(edge)
         match packet.kind:
@@ -56,9 +56,9 @@ class Binding:
                 return permit is not None or edge.reversed() in self._permits
 
     def charge(self, payload_bytes: int, now_s: float) -> RelayCode | None:
-        """Count what the member sends; the cap that it breaks, or None.
+        """Count sent bytes; return the code of the limit that they exceed, or None.
 
-        Bursts of up to one second of the sustained rate pass.
+        A burst may hold as many bytes as one second of the sustained rate.
         """
         rate = self.ticket.bytes_per_s
         self._allowance_bytes = min(rate, self._allowance_bytes + (now_s - self._filled_at_s) * rate)
@@ -70,7 +70,7 @@ class Binding:
         return RelayCode.RATE_EXCEEDED if self._allowance_bytes < 0 else None
 
     def tell_lost(self, stage: int, message: bytes) -> None:
-        """Another stage is gone: queue the news, behind its last packets where it had a lane."""
+        """Queue the news that another stage is gone; if that stage has a lane, behind its last packets."""
         lane = self.lanes.get(stage)
         if lane is None:
             self.member.answer(message)
@@ -79,6 +79,6 @@ class Binding:
             self.member.wake()
 
     def close(self) -> None:
-        """Drop what waits for this member in this session. Idempotent."""
+        """Drop the packets that wait for this member in this session. Idempotent."""
         for lane in self.lanes.values():
             lane.close()

@@ -1,8 +1,8 @@
-"""The relay's rules for connections: challenge, proof, one message after the other, and dismissal.
+"""The relay's rules for connections: challenge, proof, messages and dismissal.
 
-Invariants: pure; the driver gives times, nonces and member ids. Undecodable bytes, a message out of turn or a forbidden
-edge cost that connection; what breaks a session's terms costs that session (`sessions.py`). Nothing raises for what a
-member sent. Payloads are not read. Source: docs/wire.md, Relay.
+Invariants: pure; the driver passes times, nonces and member ids. If a member sends undecodable bytes, a message out of
+turn or a packet on a forbidden edge, it is dismissed. If it breaks a session's terms, that session ends
+(`sessions.py`). No message of a member raises an exception. Payloads are not read. Source: docs/wire.md, Relay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Now(NamedTuple):
-    """One moment by two clocks: rates and deadlines by the monotonic one, tickets by the site's."""
+    """One moment by two clocks: the monotonic one for rates and deadlines, the site's for tickets."""
 
     monotonic_s: float
     unix_s: float
@@ -48,35 +48,35 @@ class RelayFlow:
 
     @property
     def members(self) -> int:
-        """Open connections."""
+        """Number of open connections."""
         return len(self._members)
 
     @property
     def sessions(self) -> int:
-        """Sessions with at least one binding."""
+        """Number of sessions with at least one binding."""
         return len(self._sessions)
 
     def woken(self) -> set[int]:
-        """Members that got something to write, or were dismissed, since the last call."""
+        """Return ids of members that got messages or were dismissed since the last call."""
         woken, self._attention.woken = self._attention.woken, set()
         return woken
 
     def take(self, member_id: int) -> bytes | None:
-        """The next message to write to a member, or None when nothing waits."""
+        """Remove and return the next message for a member; None if nothing waits."""
         member = self._members.get(member_id)
         return None if member is None else member.outbox.take(self._limits.message_max_bytes)
 
     def is_dismissed(self, member_id: int) -> bool:
-        """Whether the connection is to be closed once `take` gives None."""
+        """Return True if the connection is to be closed as soon as `take` returns None."""
         member = self._members.get(member_id)
         return member is None or member.is_dismissed
 
     def next_deadline_s(self) -> float | None:
-        """When `tick` has something to do, by the monotonic clock."""
+        """Return the monotonic time at which `tick` must be called; None if no proof is due."""
         return min((member.proof_due_s for member in self._unproven.values()), default=None)
 
     def connect(self, member_id: int, nonce: bytes, now: Now) -> None:
-        """A connection was accepted; its challenge is queued. `nonce`: 32 unpredictable bytes."""
+        """Add an accepted connection and queue its challenge. `nonce`: 32 random bytes."""
         due_s = now.monotonic_s + self._limits.proof_timeout_s
         member = Member(member_id, nonce, due_s, self._limits.answers_max, self._attention)
         self._members[member_id] = member
@@ -87,7 +87,7 @@ class RelayFlow:
         member.answer(answers.challenge(self._relay_id, nonce))
 
     def receive(self, member_id: int, data: bytes, now: Now) -> None:
-        """Take one message of a member; whatever the bytes are, nothing is raised."""
+        """Handle one message of a member. If the bytes are wrong, the member is dismissed; nothing is raised."""
         member = self._members.get(member_id)
         if member is None or member.is_dismissed:
             return
@@ -98,7 +98,7 @@ class RelayFlow:
         self._dismiss_overrun()
 
     def disconnect(self, member_id: int) -> None:
-        """A connection is gone: the others of its sessions are told at once. Idempotent."""
+        """Remove a lost connection and tell the other members of its sessions. Idempotent."""
         member = self._members.pop(member_id, None)
         self._unproven.pop(member_id, None)
         if member is not None:
@@ -106,14 +106,14 @@ class RelayFlow:
             self._dismiss_overrun()
 
     def dismiss(self, member_id: int, code: RelayCode, message: str) -> None:
-        """The driver gives up a connection. Idempotent."""
+        """Dismiss a member on the driver's behalf. Idempotent."""
         member = self._members.get(member_id)
         if member is not None:
             self._dismiss(member, code, message)
             self._dismiss_overrun()
 
     def tick(self, now: Now) -> None:
-        """Dismiss those whose proof is overdue."""
+        """Dismiss the members that have not proven their key in time."""
         overdue = [member for member in self._unproven.values() if member.proof_due_s <= now.monotonic_s]
         for member in overdue:
             self._dismiss(member, RelayCode.PROOF_OVERDUE, "No proof of a key came in time.")
@@ -122,16 +122,16 @@ class RelayFlow:
         limit_bytes = self._limits.message_max_bytes
         if len(data) > limit_bytes:
             title = TITLES[FailureCode.MESSAGE_TOO_LARGE]
-            raise ProtocolError(FailureCode.MESSAGE_TOO_LARGE, title, f"A message of {len(data)} bytes.")
+            raise ProtocolError(FailureCode.MESSAGE_TOO_LARGE, title, f"{len(data)} bytes; the limit is {limit_bytes}.")
         try:
             return relay_pb2.MemberMessage.FromString(data)
         except DecodeError as error:
-            raise _malformed("The bytes are no message of a member.") from error
+            raise _malformed("The bytes are not a MemberMessage.") from error
 
     def _receive(self, member: Member, message: relay_pb2.MemberMessage, now: Now) -> None:
         body = message.WhichOneof("body")
         if (body == "proof") == bool(member.public_key):
-            raise _malformed(f"A {body} out of turn.")
+            raise _malformed(f"A member's first message, and only that one, must be its proof; this is a {body}.")
         if body == "proof":
             self._prove(member, message.proof)
         elif body == "bind":
@@ -140,11 +140,11 @@ class RelayFlow:
             unbind = message.unbind
             self._sessions.unbind(member, read_session_key(unbind.session, unbind.epoch), unbind.stage)
         elif body == "packets":
-            # A batch is checked as a whole before any of it is forwarded.
+            # The whole batch is parsed before its first packet is forwarded.
             for packet in [read_packet(one) for one in message.packets.packets]:
                 self._sessions.forward(member, packet, now.monotonic_s)
         else:
-            raise _malformed("A message without a body.")
+            raise _malformed("The message has no body.")
 
     def _prove(self, member: Member, proof: relay_pb2.MemberProof) -> None:
         message = relay_proof_message(self._relay_id, member.nonce)
@@ -157,7 +157,7 @@ class RelayFlow:
     def _bind(self, member: Member, signed_ticket: bytes, now: Now) -> None:
         place = claimed_place(signed_ticket)
         if place is None:
-            raise _malformed("The bytes are no ticket.")
+            raise _malformed("The bytes are not a signed ticket.")
         try:
             ticket = verify_ticket(
                 signed_ticket,
@@ -180,10 +180,10 @@ class RelayFlow:
             self._sessions.leave_all(member)
 
     def _dismiss_overrun(self) -> None:
-        """Dismissing one tells others, who may be overrun in turn: each is dismissed once, so this ends."""
+        """Dismiss overrun members. News of one may overrun another; each is dismissed once, so the loop ends."""
         while self._attention.overrun:
             member = self._attention.overrun.pop()
-            self._dismiss(member, RelayCode.TOO_SLOW, "The relay's answers were not read.")
+            self._dismiss(member, RelayCode.TOO_SLOW, "The member left too many of the relay's answers unread.")
 
 
 def _malformed(message: str) -> ProtocolError:

@@ -1,7 +1,7 @@
-"""What the relay grants at most, in one place, each with its unit.
+"""Limits of the relay, each with its unit.
 
-Invariant: with these numbers the memory of a member who reads nothing is bounded: its granted windows, the answers that
-wait for it, one message being written and the socket's buffers.
+Invariant: if a member reads nothing, its memory on the relay is bounded: its granted windows, the answers that wait for
+it, one message that is being written, and the socket's buffers.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ class RelayLimits:
     """Limits of one relay process.
 
     Attributes:
-        message_max_bytes: a WebSocket message, in either direction.
-        members_max: open connections.
-        bindings_max: of one member. The site's own member has one per running generation.
+        message_max_bytes: size of a WebSocket message, in either direction.
+        members_max: number of open connections.
+        bindings_max: number of one member's bindings. The site's own member has one per running generation.
         granted_max_bytes: sum of the windows of all lanes that lead to one member.
         control_window_bytes: acks, progress and closes waiting on one lane, beside its window.
         answers_max: the relay's own messages (bound, refused, lost) waiting for one member.
-        proof_timeout_s: from the challenge to the proof.
-        keepalive_s: between pings, and how long a pong may take.
-        write_stall_s: a single message that takes longer to write loses its member.
+        proof_timeout_s: time from the challenge to the proof.
+        keepalive_s: time between pings, and the longest time until a pong.
+        write_stall_s: if writing one message takes longer, its member is dismissed.
     """
 
     message_max_bytes: int = MAX_MESSAGE_BYTES

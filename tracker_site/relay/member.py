@@ -1,7 +1,7 @@
-"""A member's connection as the rules see it.
+"""State of a member's connection.
 
-Invariants: pure. A member whose unread answers pile up is marked for dismissal instead of growing; a dismissed one
-holds nothing but its last message.
+Invariants: pure. If a member leaves too many answers unread, it is marked for dismissal, so its memory stays bounded. A
+dismissed member holds only its last message.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Attention:
-    """Members that the driver or the rules have to look at next.
+    """Members that need the driver's attention or the flow's.
 
     Attributes:
-        woken: have something to write, or are to be closed.
-        overrun: their answers pile up.
+        woken: ids of members that have messages to write or are to be closed.
+        overrun: members that have left too many answers unread.
     """
 
     woken: set[int] = field(default_factory=set)
@@ -34,8 +34,8 @@ class Member:
     """One connection.
 
     Attributes:
-        nonce: of its challenge.
-        public_key: empty until proven.
+        nonce: random bytes of its challenge.
+        public_key: empty until the member has proven it.
         granted_bytes: sum of the windows of all lanes that lead here.
     """
 
@@ -50,7 +50,7 @@ class Member:
     outbox: Outbox = field(default_factory=Outbox)
 
     def answer(self, message: bytes, *, once: Hashable = None) -> None:
-        """Queue a message of the relay's own."""
+        """Queue a message of the relay's own. If another with the same `once` still waits, do nothing."""
         if self.is_dismissed:
             return
         if self.outbox.answers >= self.answers_max:
@@ -60,11 +60,11 @@ class Member:
         self.wake()
 
     def wake(self) -> None:
-        """Something waits to be written."""
+        """Tell the driver that messages wait to be written."""
         self.attention.woken.add(self.member_id)
 
     def dismiss(self, code: str, message: str) -> None:
-        """Replace everything that waits by one last message. The caller ends its places."""
+        """Replace all waiting messages by one last message. The caller must end the member's bindings."""
         self.is_dismissed = True
         self.outbox.clear()
         self.outbox.answer(answers.dismissal(code, message))

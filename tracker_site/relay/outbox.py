@@ -1,8 +1,8 @@
-"""What waits to be written to one member.
+"""Messages that wait to be written to one member.
 
-Invariants: pure. Order is kept within a lane (one sender of one session), a loss included; lanes take turns packet by
-packet, so that one session's bulk does not hold back another's tokens. A lane never holds more than its window, and
-closing it frees all that it holds at once.
+Invariants: pure. Within a lane (one sender of one session) packets and the news of the sender's loss keep their order.
+Lanes take turns packet by packet, so a session with much data does not delay another's tokens. A lane never holds more
+than its window. If it is closed, it frees all of it at once.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class Lane:
         self.held_bytes = 0
 
     def has_room(self, packet: Packet) -> bool:
-        """Whether the packet stays within what was granted."""
+        """Return True if the packet fits into the lane's window."""
         return self.held_bytes + packet.held_bytes <= self.window_bytes
 
     def push(self, packet: Packet) -> None:
-        """Queue a packet; the caller has asked `has_room`."""
+        """Queue a packet. The caller must have called `has_room`."""
         self.held_bytes += packet.held_bytes
         self._put(packet)
 
     def push_lost(self, message: bytes) -> None:
-        """Queue the news that the sender is gone, behind its last packet; twice in a row says nothing more."""
+        """Queue the news that the sender is gone, behind its last packet. If that news is already last, do nothing."""
         if not self._queue or isinstance(self._queue[-1], Packet):
             self._put(message)
 
     def close(self) -> None:
-        """Drop everything that waits. Idempotent."""
+        """Drop all queued items. Idempotent."""
         self._queue.clear()
         self.held_bytes = 0
 
@@ -53,11 +53,11 @@ class Lane:
         self._queue.append(item)
 
     def peek(self) -> Packet | bytes | None:
-        """The next item, or None where the lane was closed meanwhile."""
+        """Return the next item; None if the lane is empty, because it was closed."""
         return self._queue[0] if self._queue else None
 
     def pop(self) -> bool:
-        """Remove the next item; whether more wait."""
+        """Remove the next item; return True if more wait."""
         item = self._queue.popleft()
         if isinstance(item, Packet):
             self.held_bytes -= item.held_bytes
@@ -65,7 +65,7 @@ class Lane:
 
 
 class Outbox:
-    """Everything that waits for one member: the relay's answers first, then the lanes in turn."""
+    """All messages that wait for one member: the relay's answers come first, then the lanes in turn."""
 
     __slots__ = ("_answers", "_pending_once", "_turns")
 
@@ -76,11 +76,11 @@ class Outbox:
 
     @property
     def answers(self) -> int:
-        """The relay's own messages that wait."""
+        """Number of the relay's own messages that wait."""
         return len(self._answers)
 
     def answer(self, message: bytes, *, once: Hashable = None) -> None:
-        """Queue a message of the relay; one with a `once` that still waits is not queued again."""
+        """Queue a message of the relay. If a message with the same `once` still waits, do nothing."""
         if once is not None:
             if once in self._pending_once:
                 return
@@ -88,17 +88,17 @@ class Outbox:
         self._answers.append((message, once))
 
     def enter_turns(self, lane: Lane) -> None:
-        """A lane that was empty has something to write."""
+        """Give a lane its turn; called when it was empty and gets an item."""
         self._turns.append(lane)
 
     def clear(self) -> None:
-        """Drop everything that waits. The lanes are closed by their owners."""
+        """Drop the answers and forget the lanes. The lanes' owners close them."""
         self._answers.clear()
         self._pending_once.clear()
         self._turns.clear()
 
     def take(self, limit_bytes: int) -> bytes | None:
-        """The next message to write, of at most `limit_bytes`, or None when nothing waits."""
+        """Remove and return the next message to write, of at most `limit_bytes`; None if nothing waits."""
         if self._answers:
             message, once = self._answers.popleft()
             self._pending_once.discard(once)

@@ -1,7 +1,7 @@
-"""The relay's sockets: WebSocket messages to and from `flow.py`, which decides everything.
+"""The relay's sockets: they pass WebSocket messages to `flow.py`, which decides everything, and write its messages.
 
-Invariants: one task reads a member and one writes to it, so that nobody's reading waits for anybody's writing; what is
-not yet written waits in the flow, within its bounds. Every task ends with its connection. Payloads are not logged.
+Invariants: each member has one reading and one writing task, so no reading waits for a write. Messages that are not yet
+written wait in the flow, within its limits. Every task ends with its connection. Payloads are not logged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tracker_site.relay.limits import RelayLimits
 
 DATA_PATH = "/data"
-# An operator writes the relay's URL without a path as well.
+# An operator may also write the relay's URL without a path.
 _DATA_PATHS = frozenset({DATA_PATH, "/"})
 HEALTH_PATH = "/health"
 # RFC 6455, 7.4.1: policy violation.
@@ -53,7 +53,7 @@ class RelayServer:
 
     @asynccontextmanager
     async def serving(self, host: str, port: int) -> AsyncIterator[Server]:
-        """Listen while the context is open; closes every connection at its end. Port 0 picks a free one."""
+        """Listen while the context is open, then close every connection. If `port` is 0, a free one is picked."""
         limits = self._limits
         async with (
             serve(
@@ -62,7 +62,8 @@ class RelayServer:
                 port,
                 process_request=self._route,
                 compression=None,
-                # Twice the limit: a message somewhat too large gets a typed refusal, a huge one is never read.
+                # Twice the limit: if a message is somewhat too large, it gets a typed refusal; a larger one is never
+                # read.
                 max_size=2 * limits.message_max_bytes,
                 ping_interval=limits.keepalive_s,
                 ping_timeout=limits.keepalive_s,
@@ -112,12 +113,12 @@ class RelayServer:
     async def _read(self, member_id: int, connection: ServerConnection) -> None:
         try:
             async for message in connection:
-                # Text is no message of ours: as undecodable as any other garbage.
+                # A text message cannot be valid, so the flow gets bytes without a body and dismisses the member.
                 data = message if isinstance(message, bytes) else b""
                 self._flow.receive(member_id, data, _now())
                 self._wake_writers()
         except ConnectionClosed as closed:
-            log.info("member %d left without a goodbye (%s)", member_id, closed.code)
+            log.info("member %d left without a closing handshake (%s)", member_id, closed.code)
 
     async def _write(self, member_id: int, connection: ServerConnection, wakeup: asyncio.Event) -> None:
         try:
@@ -129,10 +130,10 @@ class RelayServer:
                 is_welcome = not self._flow.is_dismissed(member_id)
             await connection.close(_CLOSE_POLICY, "dismissed")
         except ConnectionClosed:
-            return  # the reader notices too, and ends the member
+            return  # The reading task also sees the closed connection, and removes the member.
         except TimeoutError:
-            log.warning("member %d does not read: dropped", member_id)
-            self._flow.dismiss(member_id, RelayCode.TOO_SLOW, "A message could not be written in time.")
+            log.warning("dropped member %d, because it does not read", member_id)
+            self._flow.dismiss(member_id, RelayCode.TOO_SLOW, "The member did not read a message in time.")
             self._wake_writers()
             connection.transport.abort()
 

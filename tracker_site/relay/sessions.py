@@ -1,8 +1,9 @@
-"""Sessions on a relay: binding, forwarding, and how each of them ends.
+"""Sessions on a relay: how members bind, how packets are forwarded, and how a session ends.
 
-Invariants: pure. One live binding per (session, epoch, stage); a second one needs the same key and takes its place.
-Unicast only, nothing is stored for the absent, and only what a ticket permits is forwarded. Whoever breaks a cap or
-leaves its window full loses that session, which is then over for all of its members, and no other.
+Invariants: pure. There is one live binding per (session, epoch, stage); a second one needs the same member key and
+replaces the first. Packets go to one receiver, are not stored for absent members, and are forwarded only if the
+sender's ticket permits them. If a member exceeds a limit or leaves its window full, that session ends for all of its
+members; no other session is touched.
 Source: docs/wire.md, Relay.
 """
 
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
     from tracker_site.relay.limits import RelayLimits
     from tracker_site.relay.member import Member
 
-# A stage of a session.
+# Session and stage of a binding.
 Place: TypeAlias = "tuple[SessionKey, int]"
 
 
 class BindError(ProtocolError):
-    """A good ticket cannot be used here and now."""
+    """The ticket is valid, but the member cannot bind or send with it now."""
 
 
 @dataclass(slots=True)
 class RelayCounts:
-    """What a relay has done since it started."""
+    """Totals of a relay since it started."""
 
     packets_forwarded: int = 0
     bytes_forwarded: int = 0
@@ -62,19 +63,20 @@ class Sessions:
         return len(self._by_key)
 
     def bind(self, member: Member, ticket: Ticket, now_s: float, now_unix_s: float) -> None:
-        """Give a member its place. `now_s` is monotonic.
+        """Bind a member to its ticket's place. `now_s` is monotonic.
 
         Raises:
-            BindError, TicketError: it may not have it.
+            BindError: if another member holds the place, or this member has too many bindings.
+            TicketError: if the ticket is spent.
         """
         if self._spent.contains(ticket.ticket_id, now_unix_s):
-            raise TicketError(TicketCode.SPENT, "This ticket has had its use.")
+            raise TicketError(TicketCode.SPENT, "This ticket is spent; ask the site for a new one.")
         previous = self._by_key.get(ticket.key, {}).get(ticket.stage)
         if previous is not None and previous.ticket.member_key != ticket.member_key:
             title = TITLES[FailureCode.SESSION_EXISTS]
             raise BindError(FailureCode.SESSION_EXISTS, title, "Another member holds this place.")
         windows = granted_windows(ticket, self._limits.control_window_bytes)
-        # A place that is taken over from the member itself does not count twice.
+        # If the member binds its own place again, the old windows do not count.
         freed_bytes = previous.granted_bytes if previous is not None and previous.member is member else 0
         granted_bytes = member.granted_bytes - freed_bytes + sum(windows.values())
         if granted_bytes > self._limits.granted_max_bytes or len(self._places_of(member)) >= self._limits.bindings_max:
@@ -88,14 +90,14 @@ class Sessions:
         member.answer(answers.bound(ticket.key, ticket.stage))
 
     def unbind(self, member: Member, key: SessionKey, stage: int) -> None:
-        """A member leaves in good order: its ticket is spent and the others are not told. Idempotent."""
+        """End a binding at its member's request: spend its ticket, and do not tell the others. Idempotent."""
         binding = self._places_of(member).get((key, stage))
         if binding is not None:
             self._spend(binding)
             self._remove(binding)
 
     def leave_all(self, member: Member) -> None:
-        """A member's connection is gone: the others of its sessions are told, behind its last packets."""
+        """End all bindings of a lost connection; tell the other members, behind the lost member's last packets."""
         for binding in list(self._places_of(member).values()):
             self._remove(binding)
             key, stage = binding.ticket.key, binding.ticket.stage
@@ -106,7 +108,7 @@ class Sessions:
         """Queue a packet for its receiver, or refuse it.
 
         Raises:
-            BindError: the sender may not use that edge, which costs it the connection.
+            BindError: if the sender's ticket does not permit the packet; the caller must dismiss the sender.
         """
         sender = self._places_of(member).get((packet.key, packet.from_stage))
         if sender is None:
@@ -135,13 +137,13 @@ class Sessions:
         return self._by_member.get(member.member_id, {})
 
     def _refuse(self, member: Member, packet: Packet, stage: int, code: FailureCode) -> None:
-        """Drop a packet and say so, once until the sender has read it."""
+        """Drop a packet and tell the sender, unless an equal refusal still waits for it."""
         self._counts.packets_refused += 1
         message = answers.refusal(packet.key, stage, code, f"{TITLES[code]}: the packet was dropped.")
         member.answer(message, once=(packet.key, stage, code))
 
     def _end(self, key: SessionKey, stage: int, code: FailureCode | RelayCode) -> None:
-        """A session is over for all of its members; `stage` is at fault."""
+        """End a session for all of its members; `stage` is at fault."""
         self._counts.sessions_ended += 1
         for binding in list(self._by_key[key].values()):
             self._spend(binding)

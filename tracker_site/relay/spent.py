@@ -1,7 +1,7 @@
-"""Tickets that have had their use.
+"""Tickets that were used and must not bind again.
 
-Invariant: an id is remembered until its ticket could no longer bind anyway, so the memory is bounded by the rate at
-which the site mints tickets.
+Invariant: an id is remembered until its ticket would have expired, so the memory is bounded by the rate at which the
+site issues tickets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import heapq
 
 
 class SpentTickets:
-    """Ids of tickets that must not bind again."""
+    """Ids of spent tickets."""
 
     def __init__(self) -> None:
         self._ids: set[bytes] = set()
@@ -20,13 +20,13 @@ class SpentTickets:
         return len(self._ids)
 
     def add(self, ticket_id: bytes, bind_before_unix_s: float) -> None:
-        """Remember a ticket until its time to bind is over. Idempotent."""
+        """Remember a ticket until its time to bind has passed. Idempotent."""
         if ticket_id not in self._ids:
             self._ids.add(ticket_id)
             heapq.heappush(self._expiries, (bind_before_unix_s, ticket_id))
 
     def contains(self, ticket_id: bytes, now_unix_s: float) -> bool:
-        """Whether the ticket has had its use; forgets those whose time is over."""
+        """Return True if the ticket is spent. Forgets tickets that have expired by `now_unix_s`."""
         while self._expiries and self._expiries[0][0] <= now_unix_s:
             self._ids.discard(heapq.heappop(self._expiries)[1])
         return ticket_id in self._ids

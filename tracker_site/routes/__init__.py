@@ -1,5 +1,5 @@
-"""Routes: which nodes serve a generation, and a Route Session's whole life on the Gateway's side.
+"""Routes: the choice of the nodes that serve a generation, and the Gateway's side of a Route Session.
 
-Invariants: `planning` and `session` are pure and `planning` does not know `session`; the modules beside them do the
+Invariants: `planning` and `session` are pure, and `planning` does not import `session`. The modules beside them do the
 I/O and decide nothing.
 """

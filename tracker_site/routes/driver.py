@@ -1,7 +1,8 @@
-"""One route's driver: the machine's actions carried out, and everything that happens handed to it.
+"""One route's driver: it carries out the machine's actions and gives it every input.
 
-Invariants: decides nothing. Every task it starts ends with its attempt; closing goes on in the background even where
-the reader is cancelled. What the reader has not taken yet is bounded by the token window. One event loop.
+Invariants: the driver decides nothing. Every task that it starts ends with its attempt. If the reader is cancelled,
+closing goes on in the background. The token window bounds the events that the reader has not taken yet. Everything runs
+on one event loop.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 
 
 class DrivenRoute:
-    """One route, from planning to its end: what `open_route` gives its caller.
+    """One route, from planning to its end; `open_route` returns it.
 
-    `on_over` is called with the session once the route is over, perhaps more than once.
+    `on_over` is called with the session's id when the route is over, perhaps more than once.
     """
 
     def __init__(
@@ -64,10 +65,12 @@ class DrivenRoute:
     # --- for the caller ---
 
     async def opened(self) -> None:
-        """Plan and open; returns when rows flow.
+        """Plan and open the route; return when rows may flow.
+
+        If the call is cancelled, opened stages are closed in the background.
 
         Raises:
-            RouteError: no route could be had. When cancelled, whatever was opened is closed in the background.
+            RouteError: if no route could be planned or opened, or the route was closed meanwhile.
         """
         self._settle()
         try:
@@ -84,17 +87,17 @@ class DrivenRoute:
 
     @property
     def stages(self) -> Sequence[RouteStage]:
-        """Head first."""
+        """The stages, head first; empty before the first plan."""
         terms = self._machine.terms
         if terms is None:
             return ()
         return tuple(_shown_stage(terms, stage) for stage in range(terms.n_stages))
 
     async def events(self) -> AsyncIterator[RouteEvent]:
-        """Everything that happens, once; ends after the token that carries a finish, or when the route is closed.
+        """Yield each event once; end after the last token, or when the route is closed.
 
         Raises:
-            RouteError: the route failed; everything that came before has been given.
+            RouteError: if the route fails; the events before the failure have been yielded.
         """
         while True:
             while self._events:
@@ -107,16 +110,18 @@ class DrivenRoute:
             await self._changed.wait()
 
     def acknowledge(self, index: int) -> None:
-        """The reader has taken every token up to `index`; lets the tail go on. Never blocks; ignored once over.
+        """Note that the reader has taken every token up to `index`, so that the tail may go on. Never blocks.
+
+        If the route is over, the call is ignored.
 
         Raises:
-            ValueError: no such token has come.
+            ValueError: if this token has not come.
         """
         self._machine.acknowledge(index, self._loop.time())
         self._settle()
 
     async def close(self, reason: str) -> None:
-        """End the session on every stage and wait until they have been told. Idempotent."""
+        """End the session and wait until every stage has been told. Idempotent."""
         self._give(io.Cancelled(reason))
         if self._closing:
             await asyncio.wait(self._closing)
@@ -124,7 +129,7 @@ class DrivenRoute:
     # --- for the site's news ---
 
     def hear(self, news: StageNews) -> None:
-        """A node says something of this session."""
+        """Handle a node's news of this session; news of an older attempt is ignored."""
         terms = self._machine.terms
         if terms is None or terms.key != news.key:
             return
@@ -147,7 +152,7 @@ class DrivenRoute:
         self._settle()
 
     def _settle(self) -> None:
-        """Carry out what the machine wants, show what it says, and wake it when it asks for it."""
+        """Carry out the machine's actions, pass its events to the reader, and set the timer for its next deadline."""
         for action in self._machine.actions():
             self._do(action)
         self._events.extend(self._machine.events())
@@ -180,7 +185,7 @@ class DrivenRoute:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """The root of this route's tasks: what none of them expected fails the route and reaches the log."""
+        """If a task has raised an unexpected exception, log it and fail the route."""
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._parts.log_failure(error)
@@ -200,7 +205,7 @@ class DrivenRoute:
             opened=self._parts.load,
         )
         try:
-            # Without the relay no route can work: nothing is opened, and the reason is plain.
+            # No route works without the relay, so nothing is opened before the relay is connected.
             await self._parts.link.ready(self._parts.deadlines.relay_s)
             plan = await self._parts.offers.plan(self._request.artifact_digest, need, by_new_offers=by_new_offers)
         except RouteError as error:
@@ -214,7 +219,7 @@ class DrivenRoute:
         try:
             link.bind(terms.key, ticket, partial(self._hear_relay, terms.key))
         except RouteError as error:
-            # Not now: the machine is in the middle of giving its actions.
+            # Called later, since the machine's actions are being carried out now.
             self._loop.call_soon(self._give, io.RelayFailed(terms.key.epoch, error.code, error.message))
 
     def _hear_relay(self, key: SessionKey, event: MemberEvent) -> None:
@@ -246,7 +251,7 @@ class DrivenRoute:
         return sign_ticket(member_ticket(terms, issue), self._parts.site_key)
 
     def _close(self, terms: RouteTerms, reason: str) -> None:
-        """Stages that are still being opened are closed by whoever opens them, when cancelled."""
+        """Close an attempt. If a stage is still being opened, its cancelled task closes it."""
         for task in self._tasks - {asyncio.current_task()}:
             task.cancel()
         self._parts.link.leave(terms.key)
@@ -276,4 +281,8 @@ def _shown_stage(terms: RouteTerms, stage: int) -> RouteStage:
 
 
 def _unexpected() -> RouteError:
-    return RouteError("route_failed", "Route failed", "Something unexpected happened at the site; see its log.")
+    return RouteError(
+        "route_failed",
+        "Route failed",
+        "An unexpected error occurred at the site; its administrator finds it in the site's log.",
+    )

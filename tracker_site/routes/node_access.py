@@ -1,6 +1,6 @@
-"""How routes reach nodes: what they offer, and opening and closing stages on them.
+"""Access of routes to nodes: reads their offers, and opens and closes stages on them.
 
-Invariant: the only module of routes that knows `tracker_site.nodes`; it decides nothing.
+Invariant: decides nothing. Routes read the register of nodes only here.
 """
 
 from __future__ import annotations
@@ -20,24 +20,28 @@ if TYPE_CHECKING:
 
 
 class NodeAccess(Protocol):
-    """What a route's driver needs of the nodes."""
+    """Interface to the nodes that a route's driver needs."""
 
     async def offers(self, artifact_digest: bytes) -> list[Offer]:
-        """Every live shard of an artifact."""
+        """Return every live shard of an artifact (32-byte digest)."""
 
     async def open_stage(
         self, node_id: str, request: control_pb2.OpenStage, reply_channel: str, timeout_s: float
     ) -> control_pb2.StageOpened:
-        """Raises `RouteError`; when cancelled, the stage is closed again."""
+        """Open a stage. If the call is cancelled, the stage is closed again.
+
+        Raises:
+            RouteError: if the node refuses or does not answer within `timeout_s`.
+        """
 
     async def close_stage(self, node_id: str, key: SessionKey, reason: str) -> None:
-        """Idempotent."""
+        """Close a session on a node. Idempotent."""
 
     async def new_reply_channel(self) -> str:
-        """Where news of opened stages go."""
+        """Return a new channel for news of open stages."""
 
     async def receive_news(self, reply_channel: str) -> StageNews:
-        """The next news."""
+        """Wait for the next news."""
 
 
 class ControlledNodes:
@@ -67,7 +71,7 @@ class ControlledNodes:
 
 
 def _live_offers(artifact_digest: bytes) -> list[Offer]:
-    """Read and build on the database's thread: with ten thousand nodes either would hold the loop up."""
+    """Read rows and build offers; on the database's thread, since ten thousand nodes would block the loop."""
     return [read_offer(row) for row in registry.live_shards(artifact_digest)]
 
 

@@ -1,10 +1,10 @@
-"""The offers of each model as the planner reads them, fetched and indexed for many requests at once.
+"""Indexes of each model's offers, which many requests share.
 
-Invariants: what is cheap to fetch is fetched anew for every request, so a small site always plans with what is true
-now. Where many nodes make it dear, one index serves for a time that grows with its cost and is bounded; it is renewed
-in the background while requests come, and a request that finds no route waits for a new one before it is told so.
-What this process has opened itself is always counted. The nodes have the last word when their stages are opened: one
-that refuses because its worker is a new one is planned with again, by offers read after that.
+Invariants: if an index is cheap to make, it is made anew for every request, so a small site plans with current offers.
+If many nodes make it expensive, one index is used for a bounded time that grows with its cost. It is renewed in the
+background while requests come. If a request finds no route, it waits for a new index before it fails. Stages that this
+process has opened are always counted. A node may still refuse when its stage is opened: if it refuses because it has a
+new worker, the route is planned again with offers that are read after that.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     # The artifact, whether groups are split by exact class, and whether they mix recipes.
     BookKey = tuple[bytes, bool, bool]
 
-# An index that took less to make than this is made anew for every request.
+# If making an index takes less than this, in seconds, it is made anew for every request.
 CHEAP_S: Final = 0.02
-# Renewing takes one part in so many of a core,
+# An index is used for this many times the time that making it took,
 USES_OF_COST: Final = 10.0
-# or more where that would let an index get older than this; none is used for longer than twice it. Source: ADR 10.
+# but for at most this long, in seconds. While it is renewed, it may serve for twice its time. Source: ADR 10.
 FRESH_MAX_S: Final = 1.0
-# Fewer offers are indexed faster than a thread is asked to.
+# So few offers are indexed on the loop: that takes less time than handing them to a thread.
 INLINE_OFFERS_MAX: Final = 500
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One index, when reading it began, and how long it is to be used."""
+    """One index, the time at which reading its offers began, and the seconds for which it is used."""
 
     index: OfferIndex
     begun_s: float
@@ -61,10 +61,10 @@ class OfferBook:
         self._renewals: dict[BookKey, asyncio.Task[None]] = {}
 
     async def plan(self, artifact_digest: bytes, need: RouteNeed, *, by_new_offers: bool = False) -> RoutePlan:
-        """The fastest route for `need`; `by_new_offers`: by offers that are read after the call, whatever they cost.
+        """Return the fastest route for `need`. If `by_new_offers`, plan only with offers that are read after the call.
 
         Raises:
-            NoRouteError: nothing fits, by offers that were read after the call.
+            NoRouteError: if offers that were read after the call allow no route.
         """
         key, asked_s = (artifact_digest, need.is_exact, need.mixes_recipes), self._clock_s()
         entry = await self._usable(key)
@@ -88,7 +88,7 @@ class OfferBook:
         return entry
 
     async def _renewed(self, key: BookKey) -> _Entry:
-        """Wait for a renewal, shared with whoever else waits; a caller that gives up does not end it."""
+        """Wait for a renewal, which all waiting callers share. If one of them is cancelled, the renewal goes on."""
         renewal = self._renewal(key)
         await asyncio.wait([renewal])
         renewal.result()

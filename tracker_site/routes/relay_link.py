@@ -1,8 +1,8 @@
-"""The site process's one connection to the relay, shared by all of its routes.
+"""The site process's one connection to the relay, which all of its routes share.
 
-Invariants: connects when it is first needed and again, with backoff, whenever it breaks; a break is told once to every
-session that had a place, and none of them is bound again by itself. What waits to be written is bounded by the routes'
-own credits. Everything runs on the loop that first used it. Payloads are not logged.
+Invariants: it connects when it is first needed, and again with backoff if it breaks. If it breaks, every bound session
+is told once, and none is bound again automatically. The routes' credits bound the packets that wait to be written.
+Everything runs on the event loop that first used it. Payloads are not logged.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
     from meshnet.member_events import MemberEvent
     from meshnet.packets import Packet
 
-    # Told what concerns one session; packets are its own. Called on the loop, must not block.
+    # Gets the events and packets of one session. Called on the event loop; must not block.
     SessionListener = Callable[[MemberEvent], None]
 
 _WRITE_STALL_S: Final = 10.0
-# Shorter than a request waits (`RouteDeadlines.relay_s`), so that one succeeds that comes while the relay comes back.
+# Shorter than a request waits (`RouteDeadlines.relay_s`), so a request succeeds if the relay returns while it waits.
 _RECONNECT: Final = Backoff(first_s=0.1, longest_s=1.0)
-# A connection that stood this long was a good one: the next attempt comes at once again.
+# If a connection lasted this long, in seconds, the backoff starts anew.
 _GOOD_AFTER_S: Final = 10.0
-# A relay that stands still is noticed after all three, before the stages' step deadlines lay it to one of them.
+# A stalled relay is noticed after the sum of these three, before step deadlines pass and blame a stage.
 _PING_S: Final = 2.0
 _PONG_S: Final = 4.0
 _CLOSE_S: Final = 0.5
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 class RelayLink:
-    """One relay member of this process."""
+    """This process's member of the relay."""
 
     def __init__(self, url: str, signing_key: SigningKey) -> None:
         self._url = url
@@ -72,19 +72,19 @@ class RelayLink:
 
     @property
     def public_key(self) -> bytes:
-        """What tickets for this process name."""
+        """The key that tickets for this process name, 32 bytes."""
         return self._signing_key.public_key
 
     @property
     def sessions(self) -> int:
-        """Sessions with a place, asked for or bound."""
+        """Number of sessions that are bound or have asked to be."""
         return len(self._listeners)
 
     async def ready(self, timeout_s: float) -> None:
-        """Wait until the connection stands; starts connecting on first use.
+        """Wait until the relay is connected; the first call starts connecting.
 
         Raises:
-            RouteError: `relay_unavailable`: it does not stand in time.
+            RouteError: `relay_unavailable`, if it is not connected within `timeout_s`.
         """
         if self._keeper is None:
             self._keeper = asyncio.create_task(self._keep(), name="relay link")
@@ -92,42 +92,44 @@ class RelayLink:
             async with asyncio.timeout(timeout_s):
                 await self._ready.wait()
         except TimeoutError:
-            raise RouteError("relay_unavailable", "Relay unavailable", "The relay cannot be reached.") from None
+            raise RouteError(
+                "relay_unavailable", "Relay unavailable", "The site cannot reach its relay; try again later."
+            ) from None
 
     def bind(self, key: SessionKey, signed_ticket: bytes, listener: SessionListener) -> None:
-        """Ask for the Gateway's place in a session; the answer, and everything after it, goes to `listener`.
+        """Ask to be bound as a session's Gateway; `listener` gets the answer and all later events.
 
         Raises:
-            RouteError: `relay_unavailable`: the connection does not stand.
+            RouteError: `relay_unavailable`, if the relay is not connected.
         """
         if self._member is None or self._member.state is not MemberState.READY:
-            raise RouteError("relay_unavailable", "Relay unavailable", "The connection to the relay is gone.")
+            raise RouteError("relay_unavailable", "Relay unavailable", "The site has lost its relay; try again later.")
         self._member.bind(Binding(key, GATEWAY_STAGE), signed_ticket)
         self._listeners[key] = listener
         self._to_write.set()
 
     def send(self, key: SessionKey, packets: Iterable[Packet]) -> None:
-        """Queue packets of a bound session; dropped where it no longer is, since its listener has been told."""
+        """Queue packets of a session. If it is no longer bound, they are dropped, since its listener has been told."""
         if self._member is not None and self._member.is_bound(Binding(key, GATEWAY_STAGE)):
             self._member.send(packets)
             self._to_write.set()
 
     def leave(self, key: SessionKey) -> None:
-        """Give a session's place up, behind what was queued for it; nothing more is told of it. Idempotent."""
+        """Unbind a session after its queued packets; its listener gets no more events. Idempotent."""
         self._listeners.pop(key, None)
         if self._member is not None:
             self._member.unbind(Binding(key, GATEWAY_STAGE))
             self._to_write.set()
 
     async def close(self) -> None:
-        """Disconnect for good. Idempotent."""
+        """Disconnect and do not connect again. Idempotent."""
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.cancel()
             await asyncio.wait([keeper])
 
     async def _keep(self) -> None:
-        """Connect again and again, until cancelled."""
+        """Connect, and again after every break, until cancelled."""
         loop = asyncio.get_running_loop()
         failures = 0
         while True:
@@ -173,10 +175,10 @@ class RelayLink:
                     async with asyncio.timeout(_WRITE_STALL_S):
                         await connection.send(data)
         except TimeoutError:
-            log.warning("the relay does not read: connecting again")
+            log.warning("the relay does not read; connecting again")
             connection.transport.abort()
         except WebSocketException:
-            return  # the reader notices too
+            return  # The reading side sees the closed connection too.
 
     def _handle_events(self, member: RelayMember) -> None:
         self._to_write.set()

@@ -1,7 +1,7 @@
-"""What the routes of one process share.
+"""Objects that the routes of one process share.
 
-Invariants: work given to `in_background` is awaited by `drained`, and its errors are logged. `load` counts the stages
-that this process has open on each node, which nodes report only with their next heartbeat.
+Invariants: `drained` waits for all work that was given to `in_background`; errors of that work are logged. `load`
+counts the stages that this process has open on each node, since nodes report them only with their next heartbeat.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class RouteParts:
     """Shared parts.
 
     Attributes:
-        reply_channel: where nodes' news of open stages arrive.
-        is_exact: every route is to give the bits of the unsplit model.
+        reply_channel: channel on which nodes' news of open stages arrives.
+        is_exact: True if every route must give the bits of the unsplit model.
     """
 
     link: RelayLink
@@ -49,18 +49,18 @@ class RouteParts:
         self.offers = OfferBook(self.nodes, self.in_background)
 
     def log_failure(self, error: BaseException) -> None:
-        """What no part of a route expected."""
+        """Log an unexpected exception of a route's task."""
         log.error("a route's task failed", exc_info=error)
 
     def in_background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        """Let `work` go on whatever becomes of the caller."""
+        """Run `work` in a task that goes on if the caller is cancelled."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._ended)
         return task
 
     async def drained(self) -> None:
-        """Wait for what goes on in the background."""
+        """Wait for all background work."""
         if self._background:
             await asyncio.wait(set(self._background))
 

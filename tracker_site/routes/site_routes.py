@@ -1,7 +1,7 @@
 """Opens routes for this process: `SiteRoutes.open_route`.
 
-Invariants: made on the loop that uses it, never at import; one relay connection and one channel for nodes' news serve
-all routes; both start with the first route. After `close` every route is closed and no task is left.
+Invariants: made on the event loop that uses it, never at import. All routes share one relay connection and one channel
+for nodes' news; both start with the first route. After `close`, every route is closed and no task is left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class SiteRoutes:
-    """Plans, opens and knows the routes of this process."""
+    """Opens the routes of this process, passes nodes' news to them, and closes them."""
 
     def __init__(self, parts: RouteParts) -> None:
         self._parts = parts
@@ -39,14 +39,14 @@ class SiteRoutes:
 
     @property
     def live(self) -> int:
-        """Routes that are not over."""
+        """Number of routes that are not over."""
         return len(self._live)
 
     async def open_route(self, request: RouteRequest) -> DrivenRoute:
-        """Plan a route and open every stage of it.
+        """Plan a route and open every stage of it. If the call is cancelled, opened stages are closed again.
 
         Raises:
-            RouteError: no route could be had. When cancelled, whatever was opened is closed again.
+            RouteError: if no route could be planned or opened.
         """
         await self._start()
         request = replace(request, is_exact=request.is_exact or self._parts.is_exact)
@@ -56,10 +56,10 @@ class SiteRoutes:
         return route
 
     async def warm_up(self) -> None:
-        """Connect to the relay and listen for nodes' news, which the first route would wait for otherwise.
+        """Connect to the relay and listen for nodes' news, so that the first route need not wait for it.
 
         Raises:
-            RouteError: `relay_unavailable`; it is tried on in the background.
+            RouteError: `relay_unavailable`, if it is not connected in time; connecting goes on in the background.
         """
         await self._start()
         await self._parts.link.ready(self._parts.deadlines.relay_s)
@@ -93,9 +93,9 @@ class SiteRoutes:
 
 
 def site_routes() -> SiteRoutes:
-    """The routes of a site process, from its settings; its relay member has a key of its own, drawn here.
+    """Return the routes of this process by its settings, with a new key for its relay member.
 
-    Call it on the loop that will use it. `RELAY_URL` is where this process reaches the relay.
+    Call it on the event loop that will use it.
     """
     return SiteRoutes(
         RouteParts(

@@ -1,4 +1,4 @@
-"""Which nodes serve a generation, over which seams, in chunks of what size.
+"""Planning of a route: its nodes, its seams and the size of its chunks.
 
-Invariants: pure; knows nothing of `routes.session`. A plan is made of the offers that it is given and of nothing else.
+Invariants: pure; does not import `routes.session`. A plan depends only on the offers and the request.
 """

@@ -1,7 +1,7 @@
-"""How the rows of each seam are packed: raw, unless the link would hold the route up and the model may be packed.
+"""Chooses the codec of each seam: raw, unless the link would slow the route and the model allows packing.
 
-Invariants: pure. An exact route, a model that allows nothing else, and a seam whose ends do not both speak a codec get
-raw rows. Among what is allowed the most faithful codec that is fast enough is taken, and where none is, the smallest.
+Invariants: pure. Rows are raw if the route is exact, the model allows no codec, or the ends share none. Otherwise the
+most faithful allowed codec that is fast enough is chosen; if none is, the smallest.
 Source: docs/adr/0015-codecs-where-the-link-is-slow.md.
 """
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 # Codecs from the most faithful to the smallest.
 BY_FAITHFULNESS: Final = (Codec.RAW, Codec.BF16, Codec.Q8_0)
-# A row's time on a link does not matter while it is this part of the slowest stage's time for a row, or less.
+# A link is fast enough if a row takes at most this part of the slowest stage's time for a row.
 LINK_SHARE_MAX: Final = 0.1
-# Assumed of a line whose volunteer says nothing: 10 Mbit/s upwards, as slower home lines have.
+# Assumed if the volunteer gives no upload rate: 10 Mbit/s, as slower home lines have.
 DEFAULT_UPLOAD_BYTES_PER_S: Final = 1_250_000
 
 _MS_PER_S: Final = 1000
@@ -35,12 +35,12 @@ _MS_PER_S: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class SeamLoad:
-    """What one seam carries for a request.
+    """Load of one seam for a request.
 
     Attributes:
-        row_bytes: of a raw row; one is handed on for each token.
-        link_bytes_per_s: of the link; None where rows do not leave the machine.
-        stage_ms: what the slowest stage of the route computes for a row, the mean over prompt and answer.
+        row_bytes: bytes of a raw row; one crosses the seam for each token.
+            link_bytes_per_s: rate of the link; None if rows do not leave the machine.
+            stage_ms: mean time of the route's slowest stage for a row, over prompt and answer.
     """
 
     row_bytes: int
@@ -48,26 +48,26 @@ class SeamLoad:
     stage_ms: float
 
     def link_ms(self, codec: Codec) -> float:
-        """Time of one row on the link."""
+        """Return the time of one row on the link, in ms."""
         if self.link_bytes_per_s is None:
             return 0.0
         return codec.packed_bytes(self.row_bytes // F32_BYTES) / self.link_bytes_per_s * _MS_PER_S
 
 
 def choose_codec(load: SeamLoad, allowed: Collection[Codec]) -> Codec:
-    """The codec of one seam; `allowed` beside raw are spoken at both ends."""
+    """Return the codec of one seam. Both ends must know the `allowed` ones."""
     candidates = [codec for codec in BY_FAITHFULNESS if codec is Codec.RAW or codec in allowed]
     fast_enough = (codec for codec in candidates if load.link_ms(codec) <= LINK_SHARE_MAX * load.stage_ms)
     return next(fast_enough, candidates[-1])
 
 
 def codecs_up_to(coarsest: Codec) -> frozenset[Codec]:
-    """That codec and all that are more faithful."""
+    """Return this codec and all that are more faithful."""
     return frozenset(BY_FAITHFULNESS[: BY_FAITHFULNESS.index(coarsest) + 1])
 
 
 def seam_codecs(request: RouteRequest, stages: Sequence[Offer]) -> tuple[Codec, ...]:
-    """The codec of every seam, in order: one less than there are stages."""
+    """Return the codec of every seam, in order: one fewer than stages."""
     allowed = frozenset({Codec.RAW}) if request.is_exact else codecs_up_to(request.coarsest_codec)
     stage_ms = _slowest_ms(request, stages)
     return tuple(
@@ -85,7 +85,7 @@ def _slowest_ms(request: RouteRequest, stages: Sequence[Offer]) -> float:
 
 
 def _link_bytes_per_s(sender: Offer, receiver: Offer) -> float | None:
-    """The sender's way up is the narrow one: volunteers' lines are faster downwards."""
+    """Return the sender's upload rate, since volunteers' lines download faster; None if rows stay on the machine."""
     hop = hop_between(sender, receiver)
     if hop is Hop.LOCAL or (hop is Hop.DIRECT and _is_loopback(sender) and _is_loopback(receiver)):
         return None
@@ -93,7 +93,7 @@ def _link_bytes_per_s(sender: Offer, receiver: Offer) -> float | None:
 
 
 def _is_loopback(offer: Offer) -> bool:
-    """Whether peers dial the node under an address that reaches it from its own machine alone."""
+    """Return True if the node's link address can be reached only from its own machine."""
     host = offer.reach.link_address.rpartition(":")[0].removeprefix("[").removesuffix("]")
     try:
         return ipaddress.ip_address(host).is_loopback

@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
     from tracker_site.routes.planning.need import RouteNeed
 
-# What a carrier adds to a hop between two nodes, in ms.
+# Time that a carrier adds to a hop between two nodes, in ms.
 CARRIER_MS: Final[Mapping[Hop | None, float]] = {Hop.DIRECT: 0.0, Hop.RELAY: RELAY_HOP_MS}
 
 
 @cache
 def carrier_ms_between(sender: CarrierClass, receiver: CarrierClass) -> float | None:
-    """What the hop's carrier adds, in ms; None where two such nodes cannot exchange rows."""
+    """Return the time that the hop's carrier adds, in ms; None if two such nodes cannot exchange rows."""
     return CARRIER_MS.get(carrier_between(sender, receiver))
 
 
 def stage_ms(offer: Offer, need: RouteNeed) -> float:
-    """Compute time of the whole request on one stage."""
+    """Return the compute time of the whole request on one stage, in ms."""
     return need.expected_tokens * offer.decode_ms + need.prompt_tokens * offer.prefill_ms
 
 
 def seam_ms(sender: Offer, receiver: Offer) -> float | None:
-    """One-way time between two nodes, or None where they cannot exchange rows.
+    """Return the one-way time between two nodes, in ms; None if they cannot exchange rows.
 
     Both legs are counted even on a direct hop: nobody has measured the pair, and no path is known to be shorter.
     """
@@ -45,10 +45,10 @@ def seam_ms(sender: Offer, receiver: Offer) -> float | None:
 
 
 def route_ms(stages: Sequence[Offer], need: RouteNeed) -> float | None:
-    """Expected time of the request on `stages`, or None where some neighbours cannot exchange rows.
+    """Return the expected time of the request on `stages`, in ms; None if some neighbours cannot exchange rows.
 
     Shards of one node that follow each other have no hop between them. Every decode step passes each seam and returns
-    from tail to head; where other nodes lie between, that way back is counted as one between two nodes even if head and
+    from tail to head; if other nodes lie between, that way back is counted as one between two nodes even if head and
     tail share a node.
     """
     seams = [pair for pair in pairwise(stages) if pair[0].node_id != pair[1].node_id]

@@ -54,7 +54,7 @@ class RouteEdge:
 
     @property
     def relay_window_bytes(self) -> int:
-        """What may wait in the relay: everything that credits allow, in as many parts as it takes."""
+        """Bytes that may wait in the relay: all rows that credits allow, with the overhead of each message."""
         tokens_bytes = TOKEN_ACK_WINDOW * TOKEN_EVENT_BYTES if self.carries_tokens else 0
         messages = self.window.frames + -(-self.window.tensor_bytes // _PART_BYTES)
         return self.window.tensor_bytes + messages * MESSAGE_OVERHEAD_BYTES + tokens_bytes

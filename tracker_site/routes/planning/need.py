@@ -1,4 +1,4 @@
-"""What a request needs from a route.
+"""A request's demands on a route.
 
 Invariant: pure values; the caller has already bounded them by the model's context.
 """
@@ -11,13 +11,13 @@ from typing import Final
 
 from meshnet.artifact.model.cuts import wrong_cuts
 
-# Tokens that a plan is judged by where a request allows more: most answers end long before their limit.
+# If a request allows more tokens, a plan is judged by this many: most answers end long before their limit.
 EXPECTED_TOKENS_MAX: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class RouteNeed:
-    """One request, as far as planning is concerned.
+    """The facts of one request that planning needs.
 
     Attributes:
         n_layers: of the whole model.
@@ -40,7 +40,7 @@ class RouteNeed:
     opened: Mapping[str, int] = field(default_factory=dict)
 
     def allows_range(self, layer_begin: int, layer_end: int) -> bool:
-        """Whether a stage with these layers cuts the model only where it may be cut."""
+        """Return True if a stage with these layers cuts the model only at legal cuts."""
         return not wrong_cuts((layer_begin, layer_end), self.n_layers, self.legal_cuts)
 
     @property

@@ -1,6 +1,6 @@
-"""Why a request has no route, in words for the client, the admin and the log.
+"""Explains to clients, administrators and the log why a request has no route.
 
-Invariant: pure. Reasons are tried from the plainest to the subtlest; the first that holds is given.
+Invariants: pure. Reasons are tried from the simplest to the subtlest; the first that holds is given.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from tracker_site.routes.planning.offers import Offer
 
 LayerRange = tuple[int, int]
-# Of a message's recipes: nodes name them.
+# Number of recipes that a message lists; bounded, since nodes name them.
 RECIPES_SHOWN: Final = 4
 
 
 class NoRouteReason(StrEnum):
-    """What stands in the way."""
+    """Reasons for which no route can be planned."""
 
     MISSING_LAYERS = "missing_layers"
     ILLEGAL_CUTS = "illegal_cuts"
@@ -41,8 +41,8 @@ class NoRouteError(RouteError):
     """No chain of live nodes can serve the request now.
 
     Attributes:
-        reason: what stands in the way.
-        layers: the half-open layer ranges that lack a node, where some do.
+        reason: the first reason that holds.
+            layers: the half-open layer ranges that lack a node; empty if none do.
     """
 
     def __init__(self, reason: NoRouteReason, message: str, layers: Sequence[LayerRange] = ()) -> None:
@@ -53,7 +53,7 @@ class NoRouteError(RouteError):
 
 
 def missing_ranges(offers: Iterable[Offer], n_layers: int) -> list[LayerRange]:
-    """The half-open ranges of `[0, n_layers)` that no offer covers."""
+    """Return the half-open ranges of `[0, n_layers)` that no offer covers."""
     missing: list[LayerRange] = []
     covered_to = 0
     for layer_begin, layer_end in sorted((offer.shard.layer_begin, offer.shard.layer_end) for offer in offers):
@@ -66,7 +66,7 @@ def missing_ranges(offers: Iterable[Offer], n_layers: int) -> list[LayerRange]:
 
 
 def illegal_cuts(offers: Iterable[Offer], need: RouteNeed) -> list[int]:
-    """The layers at which offers cut the model though it may not be cut there."""
+    """Return the layers at which offers cut the model although it may not be cut there."""
     ends = {end for offer in offers for end in (offer.shard.layer_begin, offer.shard.layer_end)}
     return sorted(wrong_cuts(ends, need.n_layers, need.legal_cuts))
 
@@ -76,7 +76,7 @@ def _describe(layers: Sequence[LayerRange]) -> str:
 
 
 def _has_chain(offers: Sequence[Offer], n_layers: int) -> bool:
-    """Whether shards follow each other from layer 0 to the end."""
+    """Return True if shards follow each other from layer 0 to the end."""
     reached = {0}
     for offer in sorted(offers, key=lambda one: one.shard.layer_begin):
         if offer.shard.layer_begin in reached:
@@ -94,7 +94,7 @@ def _disagreement(index: OfferIndex, offers: Iterable[Offer]) -> str:
 
 
 def explain_no_route(index: OfferIndex, need: RouteNeed) -> NoRouteError:
-    """The reason why `need` found no plan in `index`."""
+    """Return the reason for which `need` found no plan in `index`."""
     fitting = [offer for offer in index.offers if offer.shard.n_layers == need.n_layers]
     missing = missing_ranges(fitting, need.n_layers)
     if missing:

@@ -40,7 +40,7 @@ class Segment:
         self.hops_ms: Final = offers[0].latency_ms + offers[-1].latency_ms
 
     def under(self, need: RouteNeed) -> Segment:
-        """The segment as it stands for this request, with what has been opened on its node since."""
+        """Return the segment with the stages counted that this process has opened on its node."""
         opened = need.opened.get(self.offers[0].node_id, 0)
         if not opened:
             return self
@@ -146,7 +146,7 @@ def _build_group(n_layers: int, offers: list[Offer]) -> ContractGroup:
 
 
 class GroupKey(NamedTuple):
-    """What the offers of one group have in common; empty what they need not."""
+    """Facts that all offers of one group share; a fact that may differ is empty."""
 
     n_layers: int
     contract_digest: bytes
@@ -175,7 +175,7 @@ class OfferIndex:
         self.groups: Final = [_build_group(key.n_layers, group) for key, group in members.items()]
 
     def group_key(self, offer: Offer) -> GroupKey:
-        """What must be equal on all stages of one route."""
+        """Return the facts that must be equal on all stages of one route."""
         shard = offer.shard
         exact_class = shard.exact_class if self.is_exact else b""
         return GroupKey(shard.n_layers, shard.contract_digest, exact_class, "" if self.mixes_recipes else shard.recipe)

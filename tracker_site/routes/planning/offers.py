@@ -1,4 +1,4 @@
-"""What a node offers a route: one loaded shard, its measured cost, and how its peers reach it.
+"""A node's offer to a route: one loaded shard, its measured cost, and how its peers reach it.
 
 Invariant: pure values. Every figure is a node's own measurement and therefore a claim; a false one costs speed, never
 correctness, because stages check each other's contracts before a route opens.
@@ -16,10 +16,10 @@ from meshnet.shard_facts import Carrier
 if TYPE_CHECKING:
     from meshnet.shard_facts import NodeReach, ShardFigures, ShardIdentity
 
-# One-way time between a node and the site where nothing has been measured yet, in ms: a home line in the same region.
+# One-way time between a node and the site if it was not measured yet, in ms: a home line in the same region.
 DEFAULT_LATENCY_MS: Final = 10.0
 
-# What the relay itself adds to a hop, in ms: two socket reads and writes and one event loop turn.
+# Time that the relay itself adds to a hop, in ms: two socket reads and writes and one event loop turn.
 RELAY_HOP_MS: Final = 0.5
 
 # How much slower a step gets for each session that the shard already serves. Rows of several sessions share one batch,

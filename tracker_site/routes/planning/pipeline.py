@@ -1,4 +1,4 @@
-"""How a prompt is cut for a planned route, by what its nodes said of themselves.
+"""Cuts a prompt into chunks for a planned route, by the figures that its nodes reported.
 
 Invariants: pure; every figure is a node's claim, so a false one costs speed and, since windows are bounded, no more
 memory than an honest one. Links are counted as the planner counts hops: both ends' latencies, since nobody has measured
@@ -37,7 +37,7 @@ UNKNOWN_SEAM_BYTES_PER_ROW: Final = 4 * 7168 * 4
 
 
 def plan_chunking(stages: Sequence[Offer], codecs: Sequence[Codec], prompt_tokens: int, *, is_exact: bool) -> Chunking:
-    """The cut of a prompt, and what may be in flight on the way to each stage; `codecs` are those of the seams."""
+    """Return the size of a prompt's chunks and the window of the way to each stage; `codecs`: one for each seam."""
     times = tuple(_time(offer) for offer in stages)
     # The relay is beside the site, where prompts come from.
     prompt_link = SeamLink(0, stages[0].latency_ms + RELAY_HOP_MS)

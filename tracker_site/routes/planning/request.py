@@ -1,4 +1,4 @@
-"""What a route is asked for, what it consists of, and how it fails.
+"""The request for a route, its stages and its error.
 
 Invariant: frozen values; prompt tokens never appear in a `repr`.
 """
@@ -54,10 +54,10 @@ class RouteStage:
     """One stage of an open route, head first.
 
     Attributes:
-        carrier: how its rows come in ("relay", "direct", "local").
+        carrier: carrier of its incoming rows ("relay", "direct", "local").
         seam_bytes_per_token: of the row it hands to the next stage, as it is packed; 0 on the tail.
         seam_codec: how that row is packed ("raw", "bf16", "q8_0"); empty on the tail.
-        recipe: how its engine computes; empty where it does not say.
+        recipe: engine and arithmetic; empty if the node does not say.
     """
 
     node_id: str
@@ -72,7 +72,7 @@ class RouteStage:
 
 
 class RouteFailedError(RouteError):
-    """A route failed or could not be opened; `stage` is the one at fault, or None where no stage is."""
+    """A route failed or could not be opened; `stage` is the one at fault, or None if no stage is."""
 
     def __init__(self, code: str, title: str, message: str, stage: int | None = None) -> None:
         super().__init__(code, title, message)

@@ -1,5 +1,5 @@
-"""A Route Session's whole life on the Gateway's side, from the plan to the last message.
+"""The Gateway's side of a Route Session, from the plan to the last message.
 
-Invariants: pure; inputs and the time are given from outside, and what is to be done comes out as values. Whatever
-waits or reads a clock lies in `routes`.
+Invariants: pure; the caller passes inputs and the time, and gets actions as values. Modules that wait or read a clock
+lie in `routes`.
 """

@@ -1,7 +1,7 @@
-"""One attempt to run a route: what has been opened, fed, computed and received under one epoch.
+"""One attempt to run a route: its open stages, prompt rows, progress and tokens under one epoch.
 
-Invariants: pure; nothing is sent before the relay place stands and every stage is open and fits. Messages that claim
-another session or edge than they came on are refused. Source: docs/wire.md, Addresses.
+Invariants: pure; no rows are sent before the Gateway is bound on the relay and every stage is open with a fitting
+contract. If a message names another session or edge than it came on, it is refused. Source: docs/wire.md, Addresses.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class Attempt:
 
     @property
     def is_ready(self) -> bool:
-        """Whether rows may flow."""
+        """Whether rows may flow: the Gateway is bound and every stage is open."""
         return self.is_bound and len(self._contracts) == self.terms.n_stages
 
     def first_unopened(self) -> int | None:
-        """The first stage that has not answered; None where all have."""
+        """Return the first stage that has not opened; None if all have."""
         return next((stage for stage in range(self.terms.n_stages) if stage not in self._contracts), None)
 
     def note_opened(self, stage: int, contract: session_pb2.BoundaryContract) -> None:
-        """A stage is open.
+        """Note that a stage is open.
 
         Raises:
-            ContractError: it does not fit.
+            ContractError: if its contract does not fit the plan or its neighbours.
         """
         check_stage(self.terms, stage, contract)
         self._contracts[stage] = contract
@@ -62,24 +62,24 @@ class Attempt:
             self.tokens = TokenBook(terms, self.terms.deadlines.ack_delay_s)
 
     def chunks(self) -> list[Frame]:
-        """Prompt rows that may leave now."""
+        """Return the frames of prompt rows that may be sent now."""
         return self._feed.take()
 
     def check_address(self, sender: int, message: EdgeMessage) -> None:
-        """A message is about its own session and an edge between its sender and the Gateway.
+        """Check that a message names this session and an edge between its sender and the Gateway.
 
         Raises:
-            MessageError: it is not.
+            MessageError: if it does not.
         """
         edges = {Edge(sender, GATEWAY_STAGE), Edge(GATEWAY_STAGE, sender)}
         if message.key != self.terms.key or message.edge not in edges:
             raise MessageError(FailureCode.MALFORMED, f"Stage {sender} spoke for another edge.", message.address)
 
     def acknowledge(self, message: EdgeMessage, ack: Ack, now_s: float) -> bool:
-        """The head has computed chunks; whether that is news.
+        """Handle the head's acknowledgement of chunks; return True if it acknowledges new ones.
 
         Raises:
-            MessageError: it acknowledges what was never sent, or another edge.
+            MessageError: if it acknowledges another edge, or a chunk that was not sent.
         """
         if message.edge != Edge(GATEWAY_STAGE, 0):
             raise MessageError(FailureCode.MALFORMED, f"An acknowledgement on {message.edge}.", message.address)
@@ -87,10 +87,10 @@ class Attempt:
         return self._feed.acknowledge(ack) > 0
 
     def advance(self, sender: int, progress: PrefillProgress, now_s: float) -> PrefillAdvanced | None:
-        """A stage has computed prompt rows; what to tell the reader, if the whole route has.
+        """Handle a stage's progress; return the event for the reader if the tail has advanced.
 
         Raises:
-            MessageError: more than there are.
+            MessageError: if it claims more rows than the prompt has.
         """
         total = len(self.terms.request.prompt_tokens)
         if progress.done > total:
@@ -102,10 +102,10 @@ class Attempt:
         return PrefillAdvanced(progress.done, total)
 
     def receive_token(self, sender: int, event: TokenEvent, now_s: float) -> TokenReceived | None:
-        """Check a token; None for a repeat.
+        """Check a token and return its event; None if it is a repeat.
 
         Raises:
-            MessageError: no honest tail sends it.
+            MessageError: if it is not from the tail, comes before the prompt's end, or does not follow the last token.
         """
         if sender != self.terms.tail or self.tokens is None:
             raise MessageError(FailureCode.EDGE_NOT_PERMITTED, f"Stage {sender} is not the tail.")
@@ -115,10 +115,10 @@ class Attempt:
         return self.tokens.receive(event)
 
     def message(self, to_stage: int, body: EdgeBody) -> EdgeMessage:
-        """A message to a stage; an acknowledgement names the edge that it acknowledges."""
+        """Return a message to a stage. An acknowledgement names the edge that it acknowledges."""
         edge = Edge(to_stage, GATEWAY_STAGE) if isinstance(body, Ack) else Edge(GATEWAY_STAGE, to_stage)
         return EdgeMessage.on(Address(self.terms.key, edge), body)
 
     def close(self) -> None:
-        """Send nothing more. Idempotent."""
+        """Give out no more chunks. Idempotent."""
         self._feed.close()

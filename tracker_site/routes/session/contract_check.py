@@ -1,6 +1,6 @@
-"""Whether the stages of a route, as their nodes opened them, fit each other.
+"""Checks that the opened stages of a route fit their plan and each other.
 
-Invariants: pure; what a node says it opened is checked against what was planned before anything is sent to it.
+Invariants: pure; a stage's contract is checked before rows are sent to it.
 Source: docs/wire.md, What must match.
 """
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class ContractError(RouteError):
-    """A stage does not fit.
+    """A stage's contract does not fit.
 
     Attributes:
-        stage: the one that differs from its plan or from the stage before it.
+        stage: index of the stage that differs from its plan or from the stage before it.
     """
 
     def __init__(self, stage: int, message: str) -> None:
@@ -34,17 +34,17 @@ def check_stage(terms: RouteTerms, stage: int, contract: session_pb2.BoundaryCon
     """Compare one opened stage with its plan.
 
     Raises:
-        ContractError: it differs.
+        ContractError: if it differs.
     """
     shard = terms.plan.stages[stage].shard
     layers = (contract.layers.layer_begin, contract.layers.layer_end)
-    _require(layers == (shard.layer_begin, shard.layer_end), stage, "opened other layers than were planned")
+    _require(layers == (shard.layer_begin, shard.layer_end), stage, "opened other layers than the planned ones")
     _require(contract.n_layers == shard.n_layers, stage, "has a model of another depth")
     _require(contract.contract_digest == shard.contract_digest, stage, "has another contract digest")
     _require(contract.recipe == shard.recipe, stage, "has another recipe")
     is_head, is_tail = stage == 0, stage == terms.tail
-    _require(is_head == (not contract.inputs), stage, "takes other inputs than its place on the route has")
-    _require(is_tail == (not contract.outputs), stage, "gives other outputs than its place on the route has")
+    _require(is_head == (not contract.inputs), stage, "takes inputs that do not fit its place on the route")
+    _require(is_tail == (not contract.outputs), stage, "gives outputs that do not fit its place on the route")
     if is_tail:
         fits = contract.vocab_size == terms.request.vocabulary_size
         _require(fits, stage, "has another vocabulary")
@@ -54,7 +54,7 @@ def check_seams(terms: RouteTerms, contracts: Sequence[session_pb2.BoundaryContr
     """Compare all opened stages with their neighbours.
 
     Raises:
-        ContractError: two neighbours do not fit.
+        ContractError: if a stage does not fit the one before it.
     """
     first = contracts[0]
     for stage in range(1, len(contracts)):

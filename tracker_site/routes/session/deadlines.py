@@ -1,6 +1,7 @@
-"""How long each phase of a route may take.
+"""Time limits of each phase of a route.
 
-Invariants: pure; every wait of a route ends by one of these or of a generation's own. Source: docs/wire.md, Credits and
+Invariants: pure; every wait of a route ends by one of these limits or by one of its
+generation. Source: docs/wire.md, Credits and
 Time.
 """
 
@@ -23,9 +24,9 @@ class RouteDeadlines(GenerationDeadlines):
     """Limits in seconds, beside those of every generation.
 
     Attributes:
-        relay_s: until the connection to the relay stands.
-        open_s: from asking to every stage's answer, for one attempt.
-        late_s: a stage not heard of for this long is called late.
+        relay_s: time until the relay is connected.
+            open_s: time for planning, and time until every stage of an attempt has answered.
+            late_s: a stage counts as late if nothing was heard of it for this long.
     """
 
     relay_s: float = 3.0
@@ -33,6 +34,6 @@ class RouteDeadlines(GenerationDeadlines):
     late_s: float = 2.0
 
     def step_s(self, stages: Sequence[Offer], chunking: Chunking) -> float:
-        """The longest that one stage may take for one frame, by the slowest stage's or link's own figures."""
+        """Return the time that one stage may take for one frame, by the figures of the slowest stage or link."""
         steps_ms = (max(offer.prefill_ms * chunking.rows, offer.decode_ms) for offer in stages)
         return self.step_limit_s(max(chunking.interval_ms, *steps_ms))

@@ -1,7 +1,7 @@
-"""What an input means: its column in the transition table, and the failure that it tells of.
+"""Classifies inputs: finds an input's column in the transition table, and its failure if it reports one.
 
-Invariant: pure; a code or text that came from a node is kept as it is, except that a stage which is gone has one code
-whoever tells of it first; a failure's stage is one of the route's or none.
+Invariants: pure; a node's code and text are kept as they are, except that a lost stage always has the same code. A
+failure's stage is a stage of the route or None.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ _KINDS_BY_BODY: Final[dict[type, InputKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class RouteFailure:
-    """Why a route cannot go on; `stage` is the one at fault, or None if none is."""
+    """The reason for which a route cannot go on; `stage` is at fault, or None if no stage is."""
 
     code: str
     message: str
     stage: int | None = None
 
     def to_error(self) -> RouteFailedError:
-        """As the reader gets it."""
+        """Return the error that the reader gets."""
         return RouteFailedError(self.code, title_of(self.code, "Route failed"), self.message, self.stage)
 
 
 def kind_of(given: RouteInput) -> InputKind:
-    """The column of the transition table."""
+    """Return the input's column in the transition table."""
     if isinstance(given, io.Received):
         return _KINDS_BY_BODY.get(type(given.message.body), InputKind.OTHER_MESSAGE)
     return _KINDS[type(given)]
 
 
 def failure_of(given: RouteInput, n_stages: int) -> RouteFailure:
-    """The failure that an input tells of, on a route of `n_stages`.
+    """Return the failure that an input reports on a route of `n_stages`.
 
     Raises:
-        ValueError: it tells of none.
+        ValueError: if the input reports no failure.
     """
     match given:
         case io.RelayFailed(code=code, message=message, stage=stage):
@@ -79,4 +79,4 @@ def failure_of(given: RouteInput, n_stages: int) -> RouteFailure:
                 return RouteFailure(body.code, body.message, body.stage if body.stage < n_stages else sender)
             if isinstance(body, SessionGone):
                 return RouteFailure(FailureCode.STAGE_LOST, f"Stage {sender} no longer has this session.", sender)
-    raise ValueError(f"{type(given).__name__} tells of no failure")
+    raise ValueError(f"{type(given).__name__} reports no failure")

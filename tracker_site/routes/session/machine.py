@@ -1,9 +1,9 @@
-"""A Route Session's whole life on the Gateway's side, without I/O.
+"""The Gateway's side of a Route Session, without I/O.
 
-Invariants: the table in `transitions.py` alone decides which step an input causes, and a step is one method. A terminal
-state is entered once and does nothing more; every attempt that was opened is closed by one `CloseAttempt`. Each attempt
-has an epoch of its own, and late news of an older one changes nothing. Nothing is believed of a stage that is not
-checked: its contract, its edge, its tokens. Every state but the terminal ones has a deadline. Pure: time is given.
+Invariants: only the table in `transitions.py` decides the reaction to an input, and each reaction is one method. A
+terminal state is entered once and ignores all inputs. Every opened attempt is closed by one `CloseAttempt`. Each
+attempt has its own epoch, and late news of an older one is ignored. A stage's contract, edges and tokens are checked
+before they are used. Every state except the terminal ones has a deadline. Pure: the caller passes the time.
 Source: docs/wire.md.
 """
 
@@ -20,7 +20,7 @@ from tracker_site.routes.session.attempt import Attempt
 from tracker_site.routes.session.contract_check import ContractError
 from tracker_site.routes.session.inputs import RouteFailure, failure_of, kind_of
 from tracker_site.routes.session.terms import route_terms
-from tracker_site.routes.session.transitions import TERMINAL, TRANSITIONS, RouteState, Step
+from tracker_site.routes.session.transitions import TERMINAL, TRANSITIONS, Reaction, RouteState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tracker_site.routes.session.machine_io import RouteAction, RouteInput
     from tracker_site.routes.session.terms import RouteTerms
 
-# Plans that may fail while they are opened before the request does.
+# Number of plans that are tried; if the last one cannot be opened, the request fails.
 MAX_ATTEMPTS: Final = 4
 
 
@@ -63,23 +63,23 @@ class RouteMachine:
 
     @property
     def terms(self) -> RouteTerms | None:
-        """Of the present attempt, or of the last one."""
+        """Terms of the latest attempt; None before the first plan."""
         return None if self._attempt is None else self._attempt.terms
 
     def events(self) -> list[RouteEvent]:
-        """What the reader is to be told, since the last call."""
+        """Return the events for the reader since the last call."""
         if self._attempt is not None:
             self._events.extend(self._attempt.health.changes())
         events, self._events = self._events, []
         return events
 
     def actions(self) -> list[RouteAction]:
-        """What is to be done, in order, since the last call."""
+        """Return the actions since the last call, to be carried out in order."""
         actions, self._actions = self._actions, []
         return actions
 
     def next_deadline_s(self) -> float | None:
-        """When `tick` has something to do; None once over."""
+        """Return the time at which `tick` must be called; None if the route is over."""
         if self.is_over:
             return None
         waits = [self._due_s]
@@ -91,25 +91,25 @@ class RouteMachine:
         return min(waits)
 
     def handle(self, given: RouteInput, now_s: float) -> None:
-        """Take one input; nothing is raised, whatever it says."""
+        """Handle one input. If a message is wrong, the route fails; nothing is raised."""
         if self._is_stale(given):
             return
-        step = TRANSITIONS[self.state, kind_of(given)]
-        if step is Step.IGNORE:
+        reaction = TRANSITIONS[self.state, kind_of(given)]
+        if reaction is Reaction.IGNORE:
             return
         try:
             if isinstance(given, io.Received):
                 self._present.check_address(given.sender, given.message)
-            self._STEPS[step](self, given, now_s)
+            self._REACTIONS[reaction](self, given, now_s)
         except MessageError as error:
             sender = given.sender if isinstance(given, io.Received) else None
             self._fail(RouteFailure(error.code, error.message, sender))
 
     def acknowledge(self, index: int, now_s: float) -> None:
-        """The reader has taken every token up to `index`; ignored once over.
+        """Note that the reader has taken every token up to `index`. If the route is over, do nothing.
 
         Raises:
-            ValueError: no such token has come.
+            ValueError: if this token has not come.
         """
         if self.is_over or self._attempt is None or self._attempt.tokens is None:
             return
@@ -117,7 +117,7 @@ class RouteMachine:
         self._send_ack(self._attempt, now_s)
 
     def tick(self, now_s: float) -> None:
-        """Time has passed."""
+        """Handle the deadlines that have passed by `now_s`."""
         if self.is_over:
             return
         attempt = self._attempt
@@ -148,16 +148,16 @@ class RouteMachine:
 
     @property
     def _present(self) -> Attempt:
-        """The attempt that is being opened or runs.
+        """The latest attempt.
 
         Raises:
-            RuntimeError: the route is being planned for the first time.
+            RuntimeError: if no attempt was opened yet.
         """
         if self._attempt is None:
             raise RuntimeError("no attempt was opened yet")
         return self._attempt
 
-    # --- steps of the table ---
+    # --- reactions of the table ---
 
     def _open(self, planned: io.Planned, now_s: float) -> None:
         self._epoch += 1
@@ -210,7 +210,10 @@ class RouteMachine:
         self._fail(self._believed(self._failure_of(given), now_s))
 
     def _give_up(self, failed: io.PlanFailed, _: float) -> None:
-        """The failure that made planning necessary again says more than no plan does, unless it was only old news."""
+        """Fail with the failure that caused planning anew, if there was one: it says more than "no route".
+
+        If that failure was only an outdated offer, fail with the planner's error.
+        """
         failure = self._last_failure
         is_news = failure is not None and failure.code != NodeCode.WORKER_CHANGED
         self.failure = failure.to_error() if failure is not None and is_news else failed.error
@@ -219,19 +222,19 @@ class RouteMachine:
     def _cancel(self, cancelled: io.Cancelled, _: float) -> None:
         self._end(RouteState.CANCELLED, cancelled.reason)
 
-    # Each takes an input of the kinds that the table pairs with its step, and the time.
-    _STEPS: ClassVar[Mapping[Step, Callable[..., None]]] = {
-        Step.OPEN: _open,
-        Step.NOTE_BOUND: _note_bound,
-        Step.NOTE_OPENED: _note_opened,
-        Step.RETRY: _retry,
-        Step.FEED: _take_ack,
-        Step.ADVANCE: _advance,
-        Step.TAKE_TOKEN: _take_token,
-        Step.NOTE_LATE: _note_late,
-        Step.FAIL: _break_off,
-        Step.GIVE_UP: _give_up,
-        Step.CANCEL: _cancel,
+    # Each method takes the time and an input, of the kinds that the table pairs with its reaction.
+    _REACTIONS: ClassVar[Mapping[Reaction, Callable[..., None]]] = {
+        Reaction.OPEN: _open,
+        Reaction.NOTE_BOUND: _note_bound,
+        Reaction.NOTE_OPENED: _note_opened,
+        Reaction.RETRY: _retry,
+        Reaction.FEED: _take_ack,
+        Reaction.ADVANCE: _advance,
+        Reaction.TAKE_TOKEN: _take_token,
+        Reaction.NOTE_LATE: _note_late,
+        Reaction.FAIL: _break_off,
+        Reaction.GIVE_UP: _give_up,
+        Reaction.CANCEL: _cancel,
     }
 
     # --- inside ---
@@ -240,16 +243,16 @@ class RouteMachine:
         return failure_of(given, 0 if self._attempt is None else self._attempt.terms.n_stages)
 
     def _believed(self, failure: RouteFailure, now_s: float) -> RouteFailure:
-        """The failure as a stage tells it, except that a stage cannot know why it does not hear the site.
+        """Return the failure, unless a stage reports a lost Gateway although its reader has taken every token in time.
 
-        If the reader has long taken everything, its acknowledgements were lost on the way over the relay.
+        The relay must then have lost the acknowledgements, so the relay is at fault.
         """
         tokens = None if self._attempt is None else self._attempt.tokens
         waits_since_s = None if tokens is None else tokens.reader_waits_since_s()
         is_long = waits_since_s is not None and now_s - waits_since_s >= self._deadlines.grace_s / 2
         if failure.code != FailureCode.GATEWAY_LOST or not is_long:
             return failure
-        message = "The relay does not carry what the site and the route say to each other."
+        message = "The relay does not carry messages between the site and the route."
         return RouteFailure("relay_unavailable", message)
 
     def _start_if_ready(self, attempt: Attempt, now_s: float) -> None:
@@ -264,9 +267,9 @@ class RouteMachine:
         self._actions.extend(io.SendFrame(frame) for frame in attempt.chunks())
 
     def _expect_more(self, attempt: Attempt, now_s: float) -> None:
-        """Something came; the next must come within what every stage may take for one frame, one after the other.
+        """Set the deadline for the next message: the sum of the times that all stages may take for one frame.
 
-        A tail that waits for its reader has the grace as well: it is the one to end the session then.
+        If the tail waits for its reader, the grace is added, since the tail then ends the session.
         """
         self._due_s = now_s + attempt.terms.step_s * attempt.terms.n_stages + self._deadlines.margin_s
         if attempt.tokens is not None and attempt.tokens.is_tail_waiting:
@@ -280,13 +283,13 @@ class RouteMachine:
             self._actions.append(io.SendMessage(tail, attempt.message(tail, ack)))
 
     def _overdue(self) -> io.Overdue:
-        """The deadline that has passed, by the state, and the stage that it is laid to."""
+        """Return the input for a passed deadline, with the stage that is to blame for it."""
         attempt = self._attempt
         match self.state, attempt:
             case RouteState.OPENING, Attempt():
                 stage = attempt.first_unopened()
-                what = "The relay" if stage is None else f"Stage {stage}"
-                return io.Overdue(FailureCode.STAGE_LOST, f"{what} did not answer while the route was opened.", stage)
+                silent = "The relay" if stage is None else f"Stage {stage}"
+                return io.Overdue(FailureCode.STAGE_LOST, f"{silent} did not answer while the route was opened.", stage)
             case RouteState.PREFILL | RouteState.DECODE, Attempt():
                 owing = 0 if self.state is RouteState.PREFILL else attempt.terms.tail
                 stage = attempt.health.most_silent(owing)
@@ -296,10 +299,10 @@ class RouteMachine:
                 return io.Overdue("planning_timeout", "No route was planned in time.")
 
     def _plan_again(self, failure: RouteFailure, now_s: float, *, is_stale: bool = False) -> None:
-        """Plan again without the node at fault, while attempts are left.
+        """Plan again without the node at fault; if no attempts are left, fail.
 
-        If its offer was only out of date (`is_stale`), with the node, by offers that are read now: once, since that
-        brings every stage's offer up to date.
+        If the node's offer was only out of date (`is_stale`), the node stays and all offers are read again. This is
+        done once, since it updates the offer of every stage.
         """
         attempt = self._attempt
         if attempt is None or failure.stage is None or self._epoch >= MAX_ATTEMPTS:

@@ -1,6 +1,7 @@
-"""What goes into a route's machine and what it wants done.
+"""Inputs and actions of a route's machine.
 
-Invariant: frozen values. Inputs about an attempt name its epoch, so that late news of an older one can be told.
+Invariants: frozen values. Inputs about an attempt name its epoch, so that late news of an older attempt can be
+recognised.
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class PlanFailed:
-    """The planner found none."""
+    """The planner found no route."""
 
     error: RouteError
 
 
 @dataclass(frozen=True, slots=True)
 class RelayBound:
-    """The Gateway's place on the relay stands."""
+    """The relay has bound the Gateway to the session."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class RelayFailed:
-    """The relay refused or ended the session, or its connection is gone; `stage` is at fault, where one is."""
+    """The relay refused or ended the session, or is disconnected; `stage` is at fault, or None if no stage is."""
 
     epoch: int
     code: str
@@ -97,13 +98,13 @@ class Received(Generic[Body]):
 
     @property
     def body(self) -> Body:
-        """The message's body."""
+        """The message's body, typed by the kind of input."""
         return cast("Body", self.message.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """A deadline of the route has passed; the machine's `tick` makes it. `stage` is at fault, or None if none is."""
+    """A deadline of the route has passed; `RouteMachine.tick` creates it. `stage` is at fault, or None if none is."""
 
     code: str
     message: str
@@ -112,7 +113,7 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The reader wants no more."""
+    """The reader has closed the route."""
 
     reason: str
 
@@ -134,7 +135,7 @@ RouteInput: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class PlanRoute:
-    """Plan (again), without these nodes; `by_new_offers`: those that are known already are out of date."""
+    """Plan without these nodes. If `by_new_offers`, known offers are out of date and must be read again."""
 
     excluded_node_ids: frozenset[str]
     by_new_offers: bool = False
@@ -142,7 +143,7 @@ class PlanRoute:
 
 @dataclass(frozen=True, slots=True)
 class OpenAttempt:
-    """Bind the Gateway and open every stage, all at once."""
+    """Bind the Gateway and open all stages concurrently."""
 
     terms: RouteTerms
 
@@ -164,7 +165,7 @@ class SendMessage:
 
 @dataclass(frozen=True, slots=True)
 class CloseAttempt:
-    """Close every stage and leave the relay; given once for each `OpenAttempt`, after its last message."""
+    """Close every stage and leave the relay; follows each `OpenAttempt` once, after its last message."""
 
     terms: RouteTerms
     reason: str

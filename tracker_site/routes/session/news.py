@@ -1,6 +1,7 @@
-"""What the relay and the nodes say about a session, as inputs of its machine.
+"""Converts the relay's events to inputs of a session's machine, and its messages to packets.
 
-Invariants: pure; a payload that does not decode, or whose kind belies it, is its sender's fault and fails that session.
+Invariants: pure; if a payload does not decode, or does not match its packet's kind, its sender is at fault and the
+session fails.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def read_relay_event(key: SessionKey, event: MemberEvent) -> Iterator[RouteInput]:
-    """The inputs that an event of the relay amounts to."""
+    """Yield the inputs that an event of the relay stands for."""
     match event:
         case Bound():
             yield io.RelayBound(key.epoch)
@@ -49,13 +50,13 @@ def read_relay_event(key: SessionKey, event: MemberEvent) -> Iterator[RouteInput
 
 
 def frame_packet(action: io.SendFrame) -> Packet:
-    """A frame on its way to the head."""
+    """Return the packet that carries a frame to the head."""
     frame = action.frame
     return Packet(frame.key, GATEWAY_STAGE, frame.to_stage, PacketKind.FRAME, serialise_frame(frame))
 
 
 def message_packet(action: io.SendMessage) -> Packet:
-    """An edge message on its way to a stage."""
+    """Return the packet that carries an edge message to a stage."""
     payload = serialise_edge_message(action.message)
     return Packet(action.message.key, GATEWAY_STAGE, action.to_stage, PacketKind.CONTROL, payload)
 
@@ -69,8 +70,8 @@ def _read_packet(packet: Packet) -> RouteInput:
         message = parse_edge_message(packet.payload)
     except MessageError as error:
         return io.StageGone(packet.key.epoch, packet.from_stage, error.code, error.message)
-    # The relay lets only the tail send tokens, by the packet's kind; a token elsewhere has gone round that.
+    # The relay lets only the tail send packets of the token kind; a token in another kind would evade that check.
     if isinstance(message.body, TokenEvent) != (packet.kind is PacketKind.TOKEN):
-        text = "A packet of one kind with a payload of another."
+        text = "The packet's payload is not of the packet's kind."
         return io.StageGone(packet.key.epoch, packet.from_stage, FailureCode.MALFORMED, text)
     return io.Received(packet.from_stage, message)

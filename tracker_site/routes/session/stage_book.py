@@ -1,6 +1,7 @@
-"""When each stage of a route was last heard of.
+"""Health of a route's stages, by the time at which each was last heard of.
 
-Invariants: pure; a stage is reported only when its state changes. While nothing is expected of a stage it is not late.
+Invariants: pure; a stage is reported only if its state changes. The owner calls `tick` only while rows flow, so a stage
+is not late while nothing is expected of it.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ class StageBook:
         self._changes: list[StageHealthChanged] = []
 
     def changes(self) -> list[StageHealthChanged]:
-        """What changed since the last call."""
+        """Return the changes since the last call."""
         changes, self._changes = self._changes, []
         return changes
 
     def hear(self, stages: Iterable[int], now_s: float) -> None:
-        """These stages have just done something."""
+        """Note that these stages have just been heard of."""
         for stage in stages:
             if 0 <= stage < len(self._states):
                 self._heard_at_s[stage] = now_s
@@ -38,23 +39,23 @@ class StageBook:
                 self._set(stage, StageState.OK)
 
     def note(self, stage: int, state: StageState) -> None:
-        """Something else tells the state of a stage."""
+        """Set a stage's state from another source than its messages."""
         if 0 <= stage < len(self._states):
             self._set(stage, state)
 
     def note_absent(self, stage: int) -> None:
-        """The stage's node has left the site; its session may live on, until it is heard or a deadline passes."""
+        """Note that the node has lost its control connection: the stage is late, but its session may still run."""
         self.note(stage, StageState.LATE)
         self._absent.add(stage)
 
     def tick(self, now_s: float) -> None:
-        """Call those late that have not been heard of."""
+        """Mark stages as late that have not been heard of for `late_s`."""
         for stage, heard_at_s in enumerate(self._heard_at_s):
             if now_s - heard_at_s >= self._late_s:
                 self._set(stage, StageState.LATE)
 
     def next_deadline_s(self) -> float | None:
-        """When a stage will next be late."""
+        """Return the time at which the next stage will be late; None if none can be."""
         waits = [
             heard_at_s + self._late_s
             for heard_at_s, state in zip(self._heard_at_s, self._states, strict=True)
@@ -63,11 +64,11 @@ class StageBook:
         return min(waits, default=None)
 
     def most_silent(self, owing: int) -> int:
-        """Whom a silence is laid to: a stage whose node has left, else the one unheard for the longest.
+        """Return the stage to blame for a silence: one with an absent node, else the one that is silent for longest.
 
         Args:
-            owing: the stage that owes the next word; the one of equals. A token was everybody's work, so that after
-                one all are equal, though only the tail speaks to the Gateway.
+            owing: the stage that must send the next message; it is blamed if several are equally silent. After a token
+                all stages are equal, since all have computed it, though only the tail sends it.
         """
         return min(
             range(len(self._heard_at_s)),

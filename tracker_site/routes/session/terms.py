@@ -1,7 +1,7 @@
-"""What is sent to open a stage and to bind a member: a SessionSpec and a signed ticket.
+"""Builds the messages that open a stage and bind a member: the SessionSpec and the ticket.
 
-Invariants: pure; a member's ticket permits exactly the relayed edges of its spec. Sampling and end tokens go to the
-tail alone. Source: session.proto, relay.proto.
+Invariants: pure; a member's ticket permits exactly the relayed edges of its spec. Only the tail gets sampling and end
+tokens. Source: session.proto, relay.proto.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 # A member binds while its stage is being opened, and may come back with the same ticket after a broken connection.
 TICKET_LIFE_S: Final = 60
-# What one member may push through the relay, sustained: several chunks of the widest seam a second.
+# Sustained rate of one member on the relay: several chunks of the widest seam in a second.
 RELAY_BYTES_PER_S: Final = 64 * 1024 * 1024
 # Rows that a route may compute for one token: rejected drafts are rows too.
 _ROWS_PER_TOKEN: Final = 8
 _CONTROL_ALLOWANCE_BYTES: Final = 1024 * 1024
 
 _CARRIERS: Final = {
-    # Two shards of one node are two workers of one agent, which carries what passes between them.
+    # Two shards of one node are two workers of one agent, which carries the messages between them.
     Hop.LOCAL: session_pb2.EdgeSpec.CARRIER_RELAY,
     Hop.DIRECT: session_pb2.EdgeSpec.CARRIER_DIRECT,
     Hop.RELAY: session_pb2.EdgeSpec.CARRIER_RELAY,
@@ -48,7 +48,7 @@ class RouteTerms:
     """One attempt to open a planned route.
 
     Attributes:
-        chunking: how the prompt is cut, and what may be in flight of it.
+        chunking: size of the prompt's chunks, and windows for the rows in flight.
         step_s: deadline of one step on one stage.
     """
 
@@ -62,12 +62,12 @@ class RouteTerms:
 
     @property
     def n_stages(self) -> int:
-        """Stages of the route."""
+        """Number of stages."""
         return len(self.plan.stages)
 
     @property
     def recipe(self) -> str:
-        """That of every stage; empty where they differ."""
+        """Recipe of every stage; empty if they differ."""
         recipes = {offer.shard.recipe for offer in self.plan.stages}
         return recipes.pop() if len(recipes) == 1 else ""
 
@@ -78,7 +78,7 @@ class RouteTerms:
 
 
 def route_terms(key: SessionKey, request: RouteRequest, plan: RoutePlan, deadlines: RouteDeadlines) -> RouteTerms:
-    """The terms of an attempt over a plan."""
+    """Choose codecs, chunks and edges for an attempt to open a plan."""
     codecs = seam_codecs(request, plan.stages)
     chunking = plan_chunking(plan.stages, codecs, len(request.prompt_tokens), is_exact=request.is_exact)
     edges = plan_edges(plan.stages, chunking.windows, codecs)
@@ -86,7 +86,7 @@ def route_terms(key: SessionKey, request: RouteRequest, plan: RoutePlan, deadlin
 
 
 def open_stage(terms: RouteTerms, stage: int, signed_ticket: bytes) -> control_pb2.OpenStage:
-    """What a node is asked for; `request_id` is the control connection's."""
+    """Return the request for a stage; the node's control connection sets its `request_id`."""
     is_linked = any(one.hop is Hop.DIRECT and _touches(one, stage) for one in terms.edges)
     return control_pb2.OpenStage(
         spec=_session_spec(terms, stage),
@@ -142,7 +142,7 @@ def _edge_spec(terms: RouteTerms, one: RouteEdge, stage: int) -> session_pb2.Edg
 
 @dataclass(frozen=True, slots=True)
 class TicketIssue:
-    """Who a ticket is for; `now_unix_s` by the site's clock."""
+    """The holder of a ticket, its id and its relay; `now_unix_s` is by the site's clock."""
 
     ticket_id: bytes
     relay_id: str
@@ -152,7 +152,7 @@ class TicketIssue:
 
 
 def member_ticket(terms: RouteTerms, issue: TicketIssue) -> Ticket:
-    """The ticket of one member: a stage, or the Gateway."""
+    """Return the unsigned ticket of one member: a stage, or the Gateway."""
     return Ticket(
         ticket_id=issue.ticket_id,
         relay_id=issue.relay_id,

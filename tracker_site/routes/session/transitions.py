@@ -1,6 +1,6 @@
-"""A route's states, the inputs it may get, and what it does about each, as data.
+"""A route's states, its kinds of input, and its reaction to each, as a table.
 
-Invariants: every state x input kind has a cell; the three terminal states ignore everything.
+Invariants: every pair of state and input kind has a cell. The three terminal states ignore every input.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class RouteState(Enum):
-    """Where a route stands."""
+    """State of a route."""
 
     PLANNING = auto()
     OPENING = auto()
@@ -25,7 +25,7 @@ TERMINAL: Final = frozenset({RouteState.FINISHED, RouteState.FAILED, RouteState.
 
 
 class InputKind(Enum):
-    """A column of the table; `inputs.kind_of` tells an input's."""
+    """A column of the table; `inputs.kind_of` finds an input's."""
 
     PLANNED = auto()
     PLAN_FAILED = auto()
@@ -45,16 +45,16 @@ class InputKind(Enum):
     CANCEL = auto()
 
 
-class Step(Enum):
-    """What the machine does about an input; each step but IGNORE is one method of it."""
+class Reaction(Enum):
+    """The machine's reaction to an input; each one except IGNORE is one of its methods."""
 
     IGNORE = auto()
     OPEN = auto()  # every stage of the plan, and the Gateway's place on the relay
     NOTE_BOUND = auto()
     NOTE_OPENED = auto()
     RETRY = auto()  # plan again without the node at fault, or fail
-    FEED = auto()  # the head has room for more of the prompt
-    ADVANCE = auto()  # tell the reader how far the prompt is
+    FEED = auto()  # send more of the prompt, since the head has room
+    ADVANCE = auto()  # tell the reader the prompt's progress
     TAKE_TOKEN = auto()
     NOTE_LATE = auto()
     FAIL = auto()
@@ -62,8 +62,8 @@ class Step(Enum):
     CANCEL = auto()
 
 
-_S, _I, _D = RouteState, InputKind, Step
-_RUNNING: Final[dict[InputKind, Step]] = {
+_S, _I, _D = RouteState, InputKind, Reaction
+_RUNNING: Final[dict[InputKind, Reaction]] = {
     _I.RELAY_FAILED: _D.FAIL,
     _I.STAGE_GONE: _D.FAIL,
     _I.NODE_QUIET: _D.NOTE_LATE,
@@ -75,7 +75,7 @@ _RUNNING: Final[dict[InputKind, Step]] = {
     _I.TIMEOUT: _D.FAIL,
     _I.CANCEL: _D.CANCEL,
 }
-_CELLS: Final[dict[RouteState, dict[InputKind, Step]]] = {
+_CELLS: Final[dict[RouteState, dict[InputKind, Reaction]]] = {
     _S.PLANNING: {
         _I.PLANNED: _D.OPEN,
         _I.PLAN_FAILED: _D.GIVE_UP,
@@ -95,7 +95,7 @@ _CELLS: Final[dict[RouteState, dict[InputKind, Step]]] = {
     _S.PREFILL: _RUNNING,
     _S.DECODE: _RUNNING,
 }
-# A cell that is not named above ignores its input: late news of an older attempt, or a member that speaks too early.
-TRANSITIONS: Final[dict[tuple[RouteState, InputKind], Step]] = {
+# A cell that is not named above ignores its input, for example if a member sends a message too early.
+TRANSITIONS: Final[dict[tuple[RouteState, InputKind], Reaction]] = {
     (state, kind): _CELLS.get(state, {}).get(kind, _D.IGNORE) for state in _S for kind in _I
 }

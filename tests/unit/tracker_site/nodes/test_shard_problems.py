@@ -142,7 +142,7 @@ class TestContracts:
         odd = a_node(alice, 3, recipe="torch f32")
         found = problems()
         assert (found["node 1"], found["node 2"]) == ("", "")
-        assert found["node 3"].startswith("it computes as torch f32 and 2 other node(s) as llama.cpp")
+        assert found["node 3"].startswith("this node computes as torch f32 and 2 other node(s) as llama.cpp")
         assert notice_for(str(odd.pk)) == Notice("contract_mismatch", found["node 3"])
         Model.objects.update(allows_mixed_recipes=True)
         assert report_again(odd, 3, recipe="torch f32") == Notice()

@@ -23,7 +23,7 @@ from tests.unit.tracker_site.routes.route_kit import (
     from_stage,
 )
 from tracker_site.routes.session import machine_io as io
-from tracker_site.routes.session.transitions import TERMINAL, TRANSITIONS, InputKind, RouteState, Step
+from tracker_site.routes.session.transitions import TERMINAL, TRANSITIONS, InputKind, Reaction, RouteState
 
 INPUTS: dict[InputKind, io.RouteInput] = {
     InputKind.PLANNED: io.Planned(a_plan()),
@@ -46,7 +46,7 @@ INPUTS: dict[InputKind, io.RouteInput] = {
 
 def test_every_state_and_input_has_a_cell() -> None:
     assert set(TRANSITIONS) == set(product(RouteState, InputKind))
-    assert all(TRANSITIONS[state, kind] is Step.IGNORE for state in TERMINAL for kind in InputKind)
+    assert all(TRANSITIONS[state, kind] is Reaction.IGNORE for state in TERMINAL for kind in InputKind)
 
 
 @pytest.mark.parametrize(("state", "kind"), list(product(RouteState, InputKind)))
@@ -63,29 +63,29 @@ def test_each_cell_does_what_the_table_says(  # noqa: C901 - one case a step
     events, machine = driven.machine.events(), driven.machine
     closes = [action for action in actions if isinstance(action, io.CloseAttempt)]
     match TRANSITIONS[state, kind]:
-        case Step.IGNORE:
+        case Reaction.IGNORE:
             assert (machine.state, actions, events) == (state, [], [])
-        case Step.OPEN:
+        case Reaction.OPEN:
             assert (machine.state, [type(action) for action in actions]) == (RouteState.OPENING, [io.OpenAttempt])
-        case Step.NOTE_BOUND | Step.NOTE_OPENED:
+        case Reaction.NOTE_BOUND | Reaction.NOTE_OPENED:
             assert (machine.state, actions) == (RouteState.OPENING, [])
-        case Step.RETRY:
+        case Reaction.RETRY:
             assert machine.state is RouteState.PLANNING
             assert [type(action) for action in actions] == [io.CloseAttempt, io.PlanRoute]
-        case Step.FEED:
+        case Reaction.FEED:
             assert (machine.state, len(closes)) == (state, 0)
-        case Step.ADVANCE:
+        case Reaction.ADVANCE:
             assert (machine.state, events) == (state, [PrefillAdvanced(128, 300)])
-        case Step.TAKE_TOKEN:
+        case Reaction.TAKE_TOKEN:
             # In PREFILL the prompt has not all left, so that a token is a lie.
             assert machine.state is (RouteState.DECODE if state is RouteState.DECODE else RouteState.FAILED)
-        case Step.NOTE_LATE:
+        case Reaction.NOTE_LATE:
             assert (machine.state, events) == (state, [StageHealthChanged(1, StageState.LATE)])
-        case Step.FAIL | Step.GIVE_UP:
+        case Reaction.FAIL | Reaction.GIVE_UP:
             assert machine.state is RouteState.FAILED
             assert machine.failure is not None
             assert len(closes) == (0 if state is RouteState.PLANNING else 1)
-        case Step.CANCEL:
+        case Reaction.CANCEL:
             assert machine.state is RouteState.CANCELLED
             assert len(closes) == (0 if state is RouteState.PLANNING else 1)
     assert (machine.next_deadline_s() is None) == (machine.state in TERMINAL)
