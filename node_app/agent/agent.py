@@ -213,10 +213,10 @@ class Agent:
             logger.warning(NOT_TESTED)
             self._emit(SelfTested(SelfTest.ABSENT, NOT_TESTED))
         elif result.is_passed:
-            logger.info("self test passed: %s", result.words)
-            self._emit(SelfTested(SelfTest.PASSED, result.words))
+            logger.info("self test passed: %s", result.text)
+            self._emit(SelfTested(SelfTest.PASSED, result.text))
         else:
-            await self._reject_shard(f"self test failed: {result.words}")
+            await self._reject_shard(f"self test failed: {result.text}")
 
     async def _reject_shard(self, words: str) -> None:
         is_serving = self.state.worker.phase is WorkerPhase.SERVING
