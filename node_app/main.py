@@ -36,7 +36,7 @@ from node_app.system.open_files import raise_open_files_limit
 from node_app.system.runtime_directory import local_links_directory, socket_path
 from node_app.system.state_files import hold_directory, prepare_directory
 from node_app.worker.health import HealthLimits
-from node_app.worker.limits import Wishes
+from node_app.worker.limits import AskedLimits
 from node_app.worker.process import WorkerCommand, find_worker_program
 from node_app.worker.supervisor import WorkerSupervisor
 
@@ -131,8 +131,8 @@ async def run_node(parts: NodeParts) -> int:
 
 def _build_agent(parts: NodeParts, ready: ReadyLine) -> Agent:
     settings = parts.settings
-    wishes = Wishes(settings.threads, settings.context_length, settings.max_sessions)
+    asked = AskedLimits(settings.threads, settings.context_length, settings.max_sessions)
     supervisor, digests = WorkerSupervisor(parts.command, HealthLimits()), DigestCache(settings.state_dir)
     goldens = GoldenSource(settings.site_url) if settings.site_url else None
-    life = WorkerLife(supervisor, parts.model, wishes, detect_hardware(), digests, goldens=goldens)
+    life = WorkerLife(supervisor, parts.model, asked, detect_hardware(), digests, goldens=goldens)
     return Agent(AgentParts(settings, IdentityStore(settings.state_dir), life, random.random, ready.observe))

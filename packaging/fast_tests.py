@@ -28,7 +28,7 @@ LEFT_OUT = {
 # Integration tests that take minutes because they start and kill many processes, or read very large headers.
 SLOW_FOLDERS = ("tests/integration/node_app", "tests/integration/inspect")
 # These skip themselves as they are imported, before their marker is looked at.
-SKIPPING_FOLDERS = ("tests/unit/node_app/torch_engine",)
+SKIPPING_FOLDERS = ("tests/unit/node_app/reference_worker/torch",)
 PARTS = {"unit": ("tests/unit", "tests/contract"), "integration": ("tests/integration",)}
 _TIMEOUT_S = 900
 

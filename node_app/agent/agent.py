@@ -31,11 +31,11 @@ from node_app.agent.events import (
     WorkerGivenUp,
     WorkerStarted,
 )
-from node_app.agent.plan import Step, is_offered, plan_steps
+from node_app.agent.plan import PlanStep, is_offered, plan_steps
 from node_app.agent.site_side import SiteContext, SiteSide
 from node_app.agent.state import AgentState, WorkerPhase, apply
 from node_app.agent.worker_life import WorkerEndedError, WorkerLife
-from node_app.sessions.session_plane import SessionPlane
+from node_app.sessions.node_sessions import NodeSessions
 from node_app.worker.refusal import WORKER_CHANGED, WORKER_LOST, StageRefusedError
 from node_app.worker.restart import GiveUp, WorkerEnd, explain, plan_restart
 
@@ -84,23 +84,23 @@ class Agent:
         key = parts.identity.signing_key()
         site_url = parts.settings.site_url
         self.state = AgentState(has_site=bool(site_url), node_id=parts.identity.node_id(site_url) if site_url else "")
-        self.plane = SessionPlane(key, self, parts.jitter)
+        self.sessions = NodeSessions(key, self, parts.jitter)
         self._site = self._make_site_side(parts, key) if site_url else None
-        self._running: dict[Step, asyncio.Task[None]] = {}
+        self._running: dict[PlanStep, asyncio.Task[None]] = {}
         self._has_changed = asyncio.Event()
-        self._executors: dict[Step, Callable[[], Awaitable[None]]] = {
-            Step.START_WORKER: self._start_worker,
-            Step.LOAD_SHARD: self._load_shard,
-            Step.TEST_SHARD: self._test_shard,
-            Step.MEASURE_SHARD: self._measure_shard,
-            Step.SERVE: self._serve,
-            Step.HOLD_DATA: self._hold_data,
+        self._executors: dict[PlanStep, Callable[[], Awaitable[None]]] = {
+            PlanStep.START_WORKER: self._start_worker,
+            PlanStep.LOAD_SHARD: self._load_shard,
+            PlanStep.TEST_SHARD: self._test_shard,
+            PlanStep.MEASURE_SHARD: self._measure_shard,
+            PlanStep.SERVE: self._serve,
+            PlanStep.HOLD_DATA: self._hold_data,
         }
         if self._site is not None:
             self._executors |= {
-                Step.ENROL: self._site.enrol,
-                Step.HOLD_CONTROL: self._site.hold_control,
-                Step.REPORT: self._site.report,
+                PlanStep.ENROL: self._site.enrol,
+                PlanStep.HOLD_CONTROL: self._site.hold_control,
+                PlanStep.REPORT: self._site.report,
             }
 
     def _make_site_side(self, parts: AgentParts, key: SigningKey) -> SiteSide:
@@ -110,11 +110,11 @@ class Agent:
                 identity=parts.identity,
                 key=key,
                 worker=parts.worker,
-                stages=self.plane.stages,
+                stages=self.sessions.stages,
                 state=lambda: self.state,
                 emit=self._emit,
-                on_relay_news=self.plane.data.retry_now,
-                latency_ms=lambda: self.plane.data.latency_ms,
+                on_relay_news=self.sessions.data.retry_now,
+                latency_ms=lambda: self.sessions.data.latency_ms,
                 jitter=parts.jitter,
             )
         )
@@ -144,7 +144,7 @@ class Agent:
         finally:
             await self._end()
 
-    def _bring_about(self, wanted: frozenset[Step]) -> None:
+    def _bring_about(self, wanted: frozenset[PlanStep]) -> None:
         """Start what is wanted and not running; cancel what runs and is not wanted."""
         for step, task in self._running.items():
             if step not in wanted:
@@ -153,7 +153,7 @@ class Agent:
             task = asyncio.create_task(self._execute(step), name=step.name)
             self._running[step] = task
 
-    async def _execute(self, step: Step) -> None:
+    async def _execute(self, step: PlanStep) -> None:
         try:
             await self._executors[step]()
         except Exception as error:
@@ -173,10 +173,10 @@ class Agent:
         for task in self._running.values():
             task.cancel()
         await asyncio.gather(*self._running.values(), return_exceptions=True)
-        self.plane.end_all(FailureCode.CANCELLED, "the node ends")
+        self.sessions.end_all(FailureCode.CANCELLED, "the node ends")
         try:
             async with asyncio.timeout(END_TIMEOUT_S):
-                await self.plane.drain()
+                await self.sessions.drain()
         except TimeoutError:
             logger.warning("sessions were not closed in time")
         await self.worker.end()
@@ -243,7 +243,7 @@ class Agent:
                 known[:] = [sessions]
                 self._emit(SessionsChanged())
 
-        self._on_worker_end(await self.worker.serve(self.plane, on_status))
+        self._on_worker_end(await self.worker.serve(self.sessions, on_status))
 
     def _on_worker_end(self, end: WorkerEnd) -> None:
         outcome = plan_restart(end, self.state.worker.failures, self._jitter(), has_served=self.state.worker.has_served)
@@ -255,10 +255,10 @@ class Agent:
             self._emit(FatalFailure(outcome.reason))
         else:
             self._emit(WorkerDown(why, outcome.failures, outcome.delay_s))
-        self.plane.end_all(WORKER_LOST, end.message)
+        self.sessions.end_all(WORKER_LOST, end.message)
 
     async def _hold_data(self) -> None:
-        await self.plane.data.run(lambda: self.state.relay_url)
+        await self.sessions.data.run(lambda: self.state.relay_url)
 
     # For the sessions
 
@@ -274,14 +274,17 @@ class Agent:
         if request.link_fingerprint and request.link_fingerprint != self.worker.peers.fingerprint:
             raise StageRefusedError(WORKER_CHANGED, "the node's worker is another one than the route was planned with")
 
-    def serving_worker(self) -> WorkerClient | None:
-        """Return the worker, where one serves."""
-        return self.worker.client if self.state.worker.phase is WorkerPhase.SERVING else None
+    def serving_worker(self) -> WorkerClient:
+        """Return the worker that serves; raise StageRefusedError if none does."""
+        worker = self.worker.client if self.state.worker.phase is WorkerPhase.SERVING else None
+        if worker is None:
+            raise StageRefusedError(FailureCode.NOT_READY, "the node has no worker that serves")
+        return worker
 
     def send_to_site(self, message: control_pb2.NodeMessage) -> None:
-        """Send over the control connection."""
+        """Send over the control connection; dropped while it is down (see `site/control_machine.py`)."""
         if self._site is not None:
-            self._site.send(message)
+            self._site.connection.send(message)
 
     def on_sessions_changed(self) -> None:
         """A session came or went."""

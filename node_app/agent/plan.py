@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Step(Enum):
+class PlanStep(Enum):
     """One thing the agent can be doing."""
 
     START_WORKER = auto()
@@ -31,44 +31,44 @@ class Step(Enum):
     REPORT = auto()
 
 
-_WORKER_STEPS: dict[WorkerPhase, frozenset[Step]] = {
-    WorkerPhase.DOWN: frozenset({Step.START_WORKER}),
-    WorkerPhase.STARTED: frozenset({Step.LOAD_SHARD}),
-    WorkerPhase.LOADED: frozenset({Step.MEASURE_SHARD}),
-    WorkerPhase.SERVING: frozenset({Step.SERVE}),
+_WORKER_STEPS: dict[WorkerPhase, frozenset[PlanStep]] = {
+    WorkerPhase.DOWN: frozenset({PlanStep.START_WORKER}),
+    WorkerPhase.STARTED: frozenset({PlanStep.LOAD_SHARD}),
+    WorkerPhase.LOADED: frozenset({PlanStep.MEASURE_SHARD}),
+    WorkerPhase.SERVING: frozenset({PlanStep.SERVE}),
     WorkerPhase.REFUSED: frozenset(),
 }
 
 
-def plan_steps(state: AgentState) -> frozenset[Step]:
+def plan_steps(state: AgentState) -> frozenset[PlanStep]:
     """Return everything that should be going on now; nothing once the agent ends."""
     if state.is_quitting or state.fatal:
         return frozenset()
     return _worker_steps(state) | frozenset(_site_steps(state))
 
 
-def _worker_steps(state: AgentState) -> frozenset[Step]:
+def _worker_steps(state: AgentState) -> frozenset[PlanStep]:
     phase, self_test = state.worker.phase, state.worker.self_test
     if state.has_site and phase is WorkerPhase.LOADED and self_test in {SelfTest.PENDING, SelfTest.FAILED}:
-        return frozenset({Step.TEST_SHARD})
+        return frozenset({PlanStep.TEST_SHARD})
     # A site that cannot be reached does not keep this machine's own programs waiting.
     if state.has_site and phase is WorkerPhase.SERVING and self_test is SelfTest.PUT_OFF:
-        return _WORKER_STEPS[phase] | {Step.TEST_SHARD}
+        return _WORKER_STEPS[phase] | {PlanStep.TEST_SHARD}
     return _WORKER_STEPS[phase]
 
 
-def _site_steps(state: AgentState) -> Iterator[Step]:
+def _site_steps(state: AgentState) -> Iterator[PlanStep]:
     if not state.has_site:
         return
     if not state.node_id:
         # At once, not after loading: a refused token should not cost the load of a large model first.
-        yield Step.ENROL
+        yield PlanStep.ENROL
         return
-    yield Step.HOLD_CONTROL
+    yield PlanStep.HOLD_CONTROL
     if state.relay_url:
-        yield Step.HOLD_DATA
+        yield PlanStep.HOLD_DATA
     if state.is_control_connected and state.reported_revision < state.revision:
-        yield Step.REPORT
+        yield PlanStep.REPORT
 
 
 def is_offered(state: AgentState) -> bool:

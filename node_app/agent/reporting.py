@@ -1,6 +1,6 @@
 """What the site is told of this node, built from what is known at the moment.
 
-Invariant: pure; figures are the worker's own and the node's measurements, never wishes.
+Invariant: pure; figures are the worker's own and the node's measurements, never the options of the volunteer.
 """
 
 from __future__ import annotations

@@ -28,14 +28,13 @@ from node_app.agent.events import (
 )
 from node_app.agent.reporting import build_report
 from node_app.settings import token_missing
-from node_app.site.control_connection import ControlLink, LinkRefusedError, control_url
+from node_app.site.control_connection import ControlConnection, NodeRefusedError, control_url
 from node_app.site.enrolment import EnrolmentRefusedError, EnrolmentRequest, enrol
 from node_app.system.blocking import run_blocking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from meshnet.ids import SessionKey
     from meshnet.keys import SigningKey
     from meshnet.v1 import control_pb2
     from node_app.agent.state import AgentState
@@ -83,7 +82,8 @@ class SiteSide:
     def __init__(self, context: SiteContext) -> None:
         self._context = context
         self._emit = context.emit
-        self._link = ControlLink(control_url(context.settings.site_url), context.key, self, context.jitter)
+        url = control_url(context.settings.site_url)
+        self.connection = ControlConnection(url, context.key, context.stages, self, context.jitter)
 
     async def enrol(self) -> None:
         """Enrol once; ends with an event in any case."""
@@ -109,13 +109,13 @@ class SiteSide:
     async def hold_control(self) -> None:
         """Hold the control connection until cancelled or refused for good."""
         try:
-            await self._link.run()
-        except LinkRefusedError as error:
+            await self.connection.run()
+        except NodeRefusedError as error:
             self._on_refused(error)
         finally:
             self._emit(ControlDown())
 
-    def _on_refused(self, error: LinkRefusedError) -> None:
+    def _on_refused(self, error: NodeRefusedError) -> None:
         settings = self._context.settings
         if error.code == "unknown_node" and settings.token is not None:
             logger.warning("the site does not know this node any more; enrolling again")
@@ -128,19 +128,11 @@ class SiteSide:
         """Tell the site the state of now."""
         await asyncio.sleep(REPORT_COALESCE_S)
         revision = self._context.state().revision
-        self._link.send_report()
+        self.connection.send_report()
         # Where the connection broke just now, the next one begins with a report anyway.
         self._emit(Reported(revision))
 
-    def send(self, message: control_pb2.NodeMessage) -> None:
-        """Send over the control connection; dropped while it is down (see `site/control_machine.py`)."""
-        self._link.send(message)
-
     # For the control connection
-
-    def open_sessions(self) -> Iterable[SessionKey]:
-        """Return the sessions to list in a hello."""
-        return self._context.stages.keys()
 
     def build_report(self) -> control_pb2.NodeReport:
         """Return the report of this moment."""
@@ -157,18 +149,9 @@ class SiteSide:
 
     def on_welcome(self, welcome: Welcomed) -> None:
         """The site took the node."""
-        self._context.stages.keep_only(welcome.keep)
         self._emit(ControlUp(welcome.relay_url))
         # A site that was restarted has a new relay, perhaps elsewhere; do not sit out a long wait for the old one.
         self._context.on_relay_news()
-
-    def on_open(self, request: control_pb2.OpenStage) -> None:
-        """Open a stage."""
-        self._context.stages.open(request)
-
-    def on_close(self, key: SessionKey, reason: str) -> None:
-        """Close a stage."""
-        self._context.stages.close(key, reason)
 
     def on_report_stored(self, report_id: int, earned_micros: int | None) -> None:
         """The site plans with the state of this revision now."""

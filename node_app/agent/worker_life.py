@@ -19,7 +19,7 @@ from node_app.artifacts.digest_cache import changed
 from node_app.site.golden_rows import too_slow
 from node_app.system.blocking import run_blocking
 from node_app.system.runtime_directory import compute_turn_path
-from node_app.worker.limits import ShardNeed, Wishes, WorkerLimits, plan_limits
+from node_app.worker.limits import AskedLimits, ShardNeed, WorkerLimits, plan_limits
 from node_app.worker.measure import ShardShape, measure_shard
 from node_app.worker.refusal import WORKER_LOST
 from node_app.worker.restart import EndCause, WorkerEnd
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from node_app.artifacts.digest_cache import DigestCache
     from node_app.artifacts.model_file import ModelFile
     from node_app.hardware.base import Hardware
-    from node_app.sessions.session_plane import SessionPlane
+    from node_app.sessions.node_sessions import NodeSessions
     from node_app.site.golden_rows import GoldenSource
-    from node_app.worker.client import LoadedShard, ProbeResult, WorkerClient
+    from node_app.worker.client import LoadResult, ProbeResult, WorkerClient
     from node_app.worker.supervisor import RunningWorker, WorkerSupervisor
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class WorkerEndedError(Exception):
 class _Loaded:
     artifact_digest: bytes
     limits: WorkerLimits
-    shard: LoadedShard
+    shard: LoadResult
 
 
 class WorkerLife:
@@ -65,7 +65,7 @@ class WorkerLife:
         self,
         supervisor: WorkerSupervisor,
         model: ModelFile,
-        wishes: Wishes,
+        asked: AskedLimits,
         hardware: Hardware,
         digests: DigestCache,
         *,
@@ -73,7 +73,7 @@ class WorkerLife:
     ) -> None:
         self._supervisor = supervisor
         self._model = model
-        self._wishes = wishes
+        self._asked = asked
         self._hardware = hardware
         self._digests = digests
         self._goldens = goldens
@@ -203,28 +203,28 @@ class WorkerLife:
         chunk_rows = measured_rows(limits.ubatch_rows, limits.context_length)
         return ShardShape(layers.layer_end - layers.layer_begin, self._model.tail_share, chunk_rows)
 
-    async def serve(self, plane: SessionPlane, on_status: Callable[[], None]) -> WorkerEnd:
+    async def serve(self, sessions: NodeSessions, on_status: Callable[[], None]) -> WorkerEnd:
         """Carry messages and watch health until the worker is of no use; return how it ended."""
 
         def take_status(status: worker_pb2.StatusReply) -> None:
             self.status = status
-            plane.reconcile(status)
+            sessions.reconcile(status)
             on_status()
 
         def take_probe(result: ProbeResult) -> None:
             if self._shard is not None:
                 self._shard.tracker.observe(result.compute_us)
 
-        carrying = asyncio.create_task(self._carry(plane), name="bridge")
+        carrying = asyncio.create_task(self._carry(sessions), name="bridge")
         try:
             return await self._supervisor.watch(take_status, take_probe)
         finally:
             carrying.cancel()
             await asyncio.gather(carrying, return_exceptions=True)
 
-    async def _carry(self, plane: SessionPlane) -> None:
+    async def _carry(self, sessions: NodeSessions) -> None:
         try:
-            await plane.carry(self._running().client)
+            await sessions.carry(self._running().client)
         except WorkerError as error:
             self._supervisor.condemn(EndCause.BRIDGE_LOST, f"the bridge broke: {error.message}")
         else:
@@ -250,4 +250,4 @@ class WorkerLife:
     def _plan_limits(self) -> WorkerLimits:
         model, figures = self._model, self._hardware.figures()
         need = ShardNeed(model.weights_bytes, model.caches, model.width, model.context_length)
-        return plan_limits(need, self._wishes, figures.cores, figures.memory_available_bytes)
+        return plan_limits(need, self._asked, figures.cores, figures.memory_available_bytes)

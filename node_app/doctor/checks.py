@@ -130,7 +130,7 @@ def _check_model(path: Path, options: DoctorOptions) -> Iterator[Finding]:
         from node_app.artifacts.model_file import open_model  # noqa: PLC0415 - see the module's invariant
         from node_app.doctor.judging.model import judge_memory, judge_model, judge_refusal  # noqa: PLC0415 - as above
         from node_app.hardware.detect import detect_hardware  # noqa: PLC0415 - as above
-        from node_app.worker.limits import Wishes  # noqa: PLC0415 - as above
+        from node_app.worker.limits import AskedLimits  # noqa: PLC0415 - as above
 
         hardware = detect_hardware()  # imports what this system has
 
@@ -140,8 +140,8 @@ def _check_model(path: Path, options: DoctorOptions) -> Iterator[Finding]:
         yield judge_refusal(error, is_file=path.is_file())
         return
     yield judge_model(model)
-    wishes = Wishes(None, options.context_length, options.max_sessions)
-    yield judge_memory(model, wishes, hardware.figures())
+    asked = AskedLimits(None, options.context_length, options.max_sessions)
+    yield judge_memory(model, asked, hardware.figures())
 
 
 def _check_control(site_url: str) -> Iterator[Finding]:

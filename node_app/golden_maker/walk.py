@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from meshnet.v1 import worker_pb2
     from node_app.artifacts.model_file import ModelFile
-    from node_app.worker.client import LoadedShard
+    from node_app.worker.client import LoadResult
 
 LOAD_SILENCE_S: Final = 300.0
 # A sequence is given back a moment after its probe has been answered.
@@ -36,7 +36,7 @@ SEQUENCES: Final = 2
 class RangeWorker(RowRunner, Protocol):
     """What the walk needs of a worker."""
 
-    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadedShard:
+    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadResult:
         """Load a range."""
 
     async def unload(self) -> None:

@@ -137,7 +137,7 @@ class StatusServer:
         return self._status()
 
     def _status(self) -> dict[str, object]:
-        state, plane, worker = self._agent.state, self._agent.plane, self._agent.worker
+        state, sessions, worker = self._agent.state, self._agent.sessions, self._agent.worker
         status = worker.status
         return {
             "state": condition(state).value,
@@ -160,9 +160,9 @@ class StatusServer:
             "carrier": self._agent.settings.carrier.value,
             "worker_pid": state.worker.pid,
             "api_url": self._api_url,
-            "sessions": plane.sessions,
-            "local_sessions": len(plane.local.keys()),
-            "tokens_per_s": plane.tokens_per_s,
+            "sessions": len(sessions.keys()),
+            "local_sessions": len(sessions.local.keys()),
+            "tokens_per_s": sessions.bridging.tokens_per_s,
             "steps": status.steps if status is not None else 0,
             "rows": status.rows if status is not None else 0,
             "resident_bytes": status.resident_bytes if status is not None else 0,

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -36,7 +37,7 @@ from meshnet.member_events import (
     StageLost,
 )
 from node_app.relay.held_bindings import HeldBinding, HeldBindings
-from node_app.relay.packet_queue import Offer, PacketQueue
+from node_app.relay.packet_queue import PacketQueue, QueueResult
 from node_app.system.racing import race
 from node_app.system.unreachable import why_unreachable
 from node_app.worker.refusal import RELAY_LOST
@@ -71,20 +72,22 @@ def data_url(relay_url: str) -> str:
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") or DATA_PATH))
 
 
-class DataListener(Protocol):
-    """What the data connection tells the agent. Called on the event loop; must not block."""
+@dataclass(frozen=True, slots=True)
+class DataListener:
+    """What the data connection calls. On the event loop; must not block.
 
-    def on_data_changed(self, is_connected: bool) -> None:
-        """The connection stands, or is gone."""
+    Attributes:
+        on_data_changed: the connection stands (True), or is gone.
+        on_packets: takes packets for this node's stages, in order.
+        on_binding_over: takes key, code and message of a session that can no longer use the relay.
+    """
 
-    def on_packets(self, packets: Iterable[Packet]) -> None:
-        """Packets for this node's stages, in order."""
-
-    def on_binding_over(self, key: SessionKey, code: str, message: str) -> None:
-        """A session can no longer use the relay."""
+    on_data_changed: Callable[[bool], None]
+    on_packets: Callable[[Iterable[Packet]], None]
+    on_binding_over: Callable[[SessionKey, str, str], None]
 
 
-class DataLink:
+class DataConnection:
     """Holds the data connection. `run` owns every task and socket; cancel it to end."""
 
     def __init__(self, key: SigningKey, listener: DataListener, jitter: Callable[[], float]) -> None:
@@ -144,11 +147,11 @@ class DataLink:
             self._member.unbind(binding)
             self._has_work.set()
 
-    def send(self, packet: Packet) -> Offer:
+    def send(self, packet: Packet) -> QueueResult:
         """Queue a packet, which leaves as soon as its session is bound; the result says if there was room."""
-        offer = self._queue.offer(packet)
+        result = self._queue.offer(packet)
         self._has_work.set()
-        return offer
+        return result
 
     async def run(self, url: Callable[[], str]) -> None:
         """Hold the connection, dialling again whenever it is lost, until cancelled.
@@ -267,7 +270,7 @@ class DataLink:
             self._grace = None
         for held in self._held.all():
             self._ask(held)
-        self._listener.on_data_changed(is_connected=True)
+        self._listener.on_data_changed(True)
 
     def _on_lost(self) -> None:
         if not self._was_ready:
@@ -276,7 +279,7 @@ class DataLink:
             loop = asyncio.get_running_loop()
             message = f"the connection to the relay was lost for {REBIND_GRACE_S:g} s"
             self._grace = loop.call_later(REBIND_GRACE_S, self._give_up, message)
-        self._listener.on_data_changed(is_connected=False)
+        self._listener.on_data_changed(False)
 
     def _ask(self, held: HeldBinding) -> None:
         if self._member is not None:

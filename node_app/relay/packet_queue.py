@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from meshnet.packets import Packet
 
 
-class Offer(Enum):
+class QueueResult(Enum):
     """The fate of a packet that was put into the queue."""
 
     TAKEN = auto()
@@ -50,17 +50,17 @@ class PacketQueue:
         self._held_bytes.pop(key, None)
         self._packets.pop(key, None)
 
-    def offer(self, packet: Packet) -> Offer:
+    def offer(self, packet: Packet) -> QueueResult:
         """Queue a packet, or drop it if its session is not admitted or full."""
         limit_bytes = self._limits_bytes.get(packet.key)
         if limit_bytes is None:
             self.stray_packets += 1
-            return Offer.STRAY
+            return QueueResult.STRAY
         if self._held_bytes[packet.key] + packet.size_bytes > limit_bytes:
-            return Offer.OVERFLOW
+            return QueueResult.OVERFLOW
         self._held_bytes[packet.key] += packet.size_bytes
         self._packets[packet.key].append(packet)
-        return Offer.TAKEN
+        return QueueResult.TAKEN
 
     def take(self, limit_bytes: int, is_sendable: Callable[[Packet], bool]) -> list[Packet]:
         """Remove and return packets of up to `limit_bytes` together; at least one if any is sendable.

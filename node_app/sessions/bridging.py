@@ -8,8 +8,8 @@ Source: docs/wire.md, Credits and Relay.
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Protocol
+import time
+from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
@@ -18,39 +18,17 @@ from meshnet.failure_codes import FailureCode
 from meshnet.ids import SessionKey
 from meshnet.packets import Packet, PacketKind
 from meshnet.v1 import frame_pb2, session_pb2, worker_pb2
-from node_app.relay.packet_queue import Offer, PacketQueue
+from node_app.relay.packet_queue import QueueResult
+from node_app.sessions.meter import RollingRate
 from node_app.system.racing import race
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
-    from node_app.sessions.stages import OpenStage
+    from node_app.sessions.local.opening import LocalSessions
+    from node_app.sessions.stages import OpenStage, StageKeeper
+    from node_app.sessions.worker_queue import WorkerQueue
     from node_app.worker.client import Bridge
-
-# One write to the worker; well under gRPC's limit on the channel.
-BATCH_BYTES = 1024 * 1024
-
-
-class BridgeListener(Protocol):
-    """What the bridge needs of the agent. Called on the event loop; must not block."""
-
-    def find_stage(self, key: SessionKey) -> OpenStage | None:
-        """Return this node's stage in a session."""
-
-    def take_locally(self, key: SessionKey, message: session_pb2.EdgeMessage) -> bool:
-        """Take a message of a session that this machine opened for itself; False where it is none."""
-
-    def send_packet(self, packet: Packet) -> Offer:
-        """Queue a packet for the relay."""
-
-    def on_token(self) -> None:
-        """The worker emitted a token event."""
-
-    def on_worker_failure(self, key: SessionKey, failure: session_pb2.StageFailure) -> None:
-        """The worker gave up a session and says why."""
-
-    def on_session_broken(self, key: SessionKey, code: str, message: str) -> None:
-        """A session broke a rule and must end."""
 
 
 class PayloadError(ValueError):
@@ -58,28 +36,35 @@ class PayloadError(ValueError):
 
 
 class Bridging:
-    """One worker life's traffic. `run` ends with the bridge."""
+    """The traffic between the worker and both kinds of sessions. `run` ends with the bridge.
 
-    def __init__(self, listener: BridgeListener) -> None:
-        self._listener = listener
-        self._to_worker = PacketQueue()
-        self._has_work = asyncio.Event()
+    Args:
+        to_worker: holds the packets for the worker.
+        stages: the site's sessions.
+        local: this machine's own sessions.
+        send_packet: queues a packet for the relay.
+        end_session: ends a session that broke a rule; takes key, code and message.
+    """
 
-    def admit(self, key: SessionKey, queue_bytes: int) -> None:
-        """Let a session's packets through."""
-        self._to_worker.admit(key, queue_bytes)
+    def __init__(
+        self,
+        to_worker: WorkerQueue,
+        stages: StageKeeper,
+        local: LocalSessions,
+        send_packet: Callable[[Packet], QueueResult],
+        end_session: Callable[[SessionKey, str, str], None],
+    ) -> None:
+        self._to_worker = to_worker
+        self._stages = stages
+        self._local = local
+        self._send_packet = send_packet
+        self._end_session = end_session
+        self._tokens = RollingRate()
 
-    def drop(self, key: SessionKey) -> None:
-        """Forget a session's packets. Idempotent."""
-        self._to_worker.drop(key)
-
-    def receive(self, packets: Iterable[Packet]) -> None:
-        """Take packets for the worker, from the relay or of this machine's own sessions."""
-        for packet in packets:
-            if self._to_worker.offer(packet) is Offer.OVERFLOW:
-                message = "more in flight than its windows allow"
-                self._listener.on_session_broken(packet.key, FailureCode.WINDOW_EXCEEDED, message)
-        self._has_work.set()
+    @property
+    def tokens_per_s(self) -> float:
+        """Token events that this node's tails emitted, per second."""
+        return self._tokens.per_s(time.monotonic())
 
     async def run(self, bridge: Bridge) -> None:
         """Carry until the bridge ends.
@@ -94,20 +79,17 @@ class Bridging:
 
     async def _feed_worker(self, bridge: Bridge) -> None:
         while True:
-            self._has_work.clear()
-            packets = self._to_worker.take(BATCH_BYTES, lambda _: True)
+            packets = await self._to_worker.next_batch()
             messages = [message for message in map(self._open, packets) if message is not None]
             if messages:
                 await bridge.send(messages)
-            elif not packets:
-                await self._has_work.wait()
 
     def _open(self, packet: Packet) -> worker_pb2.BridgeMessage | None:
-        """Decode a packet; None, and its session ends, where it is not what it says."""
+        """Decode a packet; None, and its session ends, if its payload is malformed or of another session or edge."""
         try:
             return message_from_packet(packet)
         except PayloadError as error:
-            self._listener.on_session_broken(packet.key, FailureCode.MALFORMED, str(error))
+            self._end_session(packet.key, FailureCode.MALFORMED, str(error))
             return None
 
     async def _drain_worker(self, bridge: Bridge) -> None:
@@ -118,18 +100,24 @@ class Bridging:
     def _forward(self, message: worker_pb2.BridgeMessage) -> None:
         body = message.frame if message.HasField("frame") else message.edge
         key = SessionKey(body.session, body.epoch)
-        if message.HasField("edge") and self._listener.take_locally(key, message.edge):
-            return
-        stage = self._listener.find_stage(key)
-        if stage is None:
-            return  # closed while its last messages were under way
-        if message.edge.HasField("token"):
-            self._listener.on_token()
+        if message.HasField("edge") and self._local.receive(key, message.edge):
+            self._count(message.edge)
+        elif (stage := self._stages.find(key)) is not None:
+            self._count(message.edge)
+            self._forward_to_relay(stage, message)
+        # Otherwise the session was closed while its last messages were under way.
+
+    def _count(self, message: session_pb2.EdgeMessage) -> None:
+        if message.HasField("token"):
+            self._tokens.count(time.monotonic())
+
+    def _forward_to_relay(self, stage: OpenStage, message: worker_pb2.BridgeMessage) -> None:
         if message.edge.HasField("failure"):
-            self._listener.on_worker_failure(key, message.edge.failure)
-        if self._listener.send_packet(packet_from_message(message, stage.stage)) is Offer.OVERFLOW:
+            failure = message.edge.failure
+            stage.worker_reason = (failure.code, failure.message)
+        if self._send_packet(packet_from_message(message, stage.stage)) is QueueResult.OVERFLOW:
             text = "the worker sent more than the relay takes for this session"
-            self._listener.on_session_broken(key, FailureCode.WINDOW_EXCEEDED, text)
+            self._end_session(stage.key, FailureCode.WINDOW_EXCEEDED, text)
 
 
 def packet_from_message(message: worker_pb2.BridgeMessage, own_stage: int) -> Packet:

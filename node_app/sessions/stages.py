@@ -23,6 +23,7 @@ from node_app.worker.refusal import StageRefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from node_app.relay.packet_queue import PacketQueue
     from node_app.worker.client import WorkerClient
 
 logger = logging.getLogger(__name__)
@@ -44,23 +45,20 @@ class RelayBinder(Protocol):
         """Leave a session. Idempotent."""
 
 
-class StageListener(Protocol):
-    """What the agent learns of its stages. Called on the event loop; must not block."""
+class StageHost(Protocol):
+    """What stages need of the agent. Called on the event loop; must not block."""
 
     def check_admission(self, request: control_pb2.OpenStage) -> None:
-        """Raise StageRefusedError where this node takes no such stage now."""
+        """Raise StageRefusedError if this node takes no such stage now."""
 
-    def worker_for_stages(self) -> WorkerClient:
-        """Return the worker that serves now; raises StageRefusedError where none does."""
+    def serving_worker(self) -> WorkerClient:
+        """Return the worker that serves now; raise StageRefusedError if none does."""
 
     def send_to_site(self, message: control_pb2.NodeMessage) -> None:
         """Send an answer or the news of an end."""
 
-    def on_stage_opened(self, stage: OpenStage) -> None:
-        """A stage is open on the worker and about to be bound."""
-
-    def on_stage_gone(self, stage: OpenStage) -> None:
-        """A stage is no more."""
+    def on_sessions_changed(self) -> None:
+        """A session came or went."""
 
 
 @dataclass(slots=True)
@@ -74,6 +72,7 @@ class OpenStage:
         queue_bytes: what its packets may hold in each direction.
         task: the opening, until it is done.
         is_open: the site was told that it is open.
+        worker_reason: code and message of the worker if it gave the session up.
     """
 
     key: SessionKey
@@ -82,6 +81,7 @@ class OpenStage:
     queue_bytes: int
     task: asyncio.Task[None] | None = None
     is_open: bool = False
+    worker_reason: tuple[str, str] | None = None
 
     @property
     def binding(self) -> Binding:
@@ -90,11 +90,12 @@ class OpenStage:
 
 
 class StageKeeper:
-    """Opens, closes and ends stages. Not thread-safe."""
+    """Opens, closes and ends stages. `to_worker`: the queue of their packets for the worker. Not thread-safe."""
 
-    def __init__(self, relay: RelayBinder, listener: StageListener) -> None:
+    def __init__(self, relay: RelayBinder, to_worker: PacketQueue, host: StageHost) -> None:
         self._relay = relay
-        self._listener = listener
+        self._to_worker = to_worker
+        self._host = host
         self._stages: dict[SessionKey, OpenStage] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -127,7 +128,7 @@ class StageKeeper:
             raise StageRefusedError(FailureCode.MALFORMED, "the request names no session, epoch and stage")
         if key in self._stages:
             raise StageRefusedError(FailureCode.SESSION_EXISTS, f"{key} is here already")
-        self._listener.check_admission(request)
+        self._host.check_admission(request)
         if sum(not stage.is_open for stage in self._stages.values()) >= OPENING_MAX:
             raise StageRefusedError(FailureCode.TOO_MANY_SESSIONS, "too many sessions are being opened")
         for older in [one for one in self._stages if one.session == key.session and one.epoch < key.epoch]:
@@ -153,12 +154,13 @@ class StageKeeper:
         else:
             stage.is_open, stage.task = True, None
             opened = control_pb2.StageOpened(request_id=stage.request_id, contract=contract)
-            self._listener.send_to_site(control_pb2.NodeMessage(opened=opened))
+            self._host.send_to_site(control_pb2.NodeMessage(opened=opened))
 
     async def _open_everywhere(self, stage: OpenStage, request: control_pb2.OpenStage) -> session_pb2.BoundaryContract:
-        worker = self._listener.worker_for_stages()
+        worker = self._host.serving_worker()
         contract = await worker.open_session(request.spec, OPEN_TIMEOUT_S)
-        self._listener.on_stage_opened(stage)
+        self._to_worker.admit(stage.key, stage.queue_bytes)
+        self._host.on_sessions_changed()
         if request.ticket:
             await self._relay.bind(stage.binding, request.ticket, stage.queue_bytes)
         return contract
@@ -173,7 +175,7 @@ class StageKeeper:
     def _refuse(self, request_id: int, error: StageRefusedError) -> None:
         logger.info("stage refused: %s (%s)", error.message, error.code)
         refused = control_pb2.StageRefused(request_id=request_id, code=error.code, message=error.message)
-        self._listener.send_to_site(control_pb2.NodeMessage(refused=refused))
+        self._host.send_to_site(control_pb2.NodeMessage(refused=refused))
 
     def close(self, key: SessionKey, reason: str) -> None:
         """Close a session, also one that is being opened. Idempotent."""
@@ -196,7 +198,7 @@ class StageKeeper:
             ended = control_pb2.StageEnded(
                 session=key.session, epoch=key.epoch, stage=stage.stage, code=code, message=message
             )
-            self._listener.send_to_site(control_pb2.NodeMessage(ended=ended))
+            self._host.send_to_site(control_pb2.NodeMessage(ended=ended))
 
     def end_all(self, code: str, message: str) -> None:
         """End every session (the worker is gone, or the agent ends)."""
@@ -214,7 +216,8 @@ class StageKeeper:
         if stage.task is not None:
             stage.task.cancel()
         self._relay.unbind(stage.binding)
-        self._listener.on_stage_gone(stage)
+        self._to_worker.drop(stage.key)
+        self._host.on_sessions_changed()
         self._close_on_worker(stage.key, reason, stage.task)
 
     def close_stray(self, key: SessionKey) -> None:
@@ -223,7 +226,7 @@ class StageKeeper:
 
     def _close_on_worker(self, key: SessionKey, reason: str, opening: asyncio.Task[None] | None) -> None:
         try:
-            worker = self._listener.worker_for_stages()
+            worker = self._host.serving_worker()
         except StageRefusedError:
             return  # its sessions went with it
         task = asyncio.create_task(_close(worker, key, reason, opening), name=f"close-{key}")

@@ -1,6 +1,6 @@
 """The control connection to the site, held for as long as the node runs.
 
-Invariants: decides nothing about the protocol (`control_machine.py` does) and nothing about sessions (the listener
+Invariants: decides nothing about the protocol (`control_machine.py` does) and nothing about sessions (`SiteStages`
 does); tries for ever, with jittered exponential waits, except if the site says that trying again cannot help; every
 wait has a deadline; only the monotonic clock is read. One event loop.
 """
@@ -58,27 +58,34 @@ HEARTBEAT_PART = 0.8
 FINAL_REFUSALS = frozenset({"version_mismatch", "unknown_node", "node_blocked", "replaced"})
 
 
-class LinkRefusedError(MeshnetError):
+class NodeRefusedError(MeshnetError):
     """The site refuses this node, and asking again cannot help."""
+
+
+class SiteStages(Protocol):
+    """The stages that the site opens and closes on this node. Called on the event loop; must not block."""
+
+    def keys(self) -> Iterable[SessionKey]:
+        """Return the sessions that are open: a hello lists them."""
+
+    def open(self, request: control_pb2.OpenStage) -> None:
+        """Begin to open a stage; answers the site by itself."""
+
+    def close(self, key: SessionKey, reason: str) -> None:
+        """Close a session, also one that is being opened. Idempotent."""
+
+    def keep_only(self, keep: Iterable[SessionKey]) -> None:
+        """Close the sessions that the site no longer wants after a reconnect."""
 
 
 class ControlListener(Protocol):
     """Told about the control connection, by calls on the event loop that must not block."""
-
-    def open_sessions(self) -> Iterable[SessionKey]:
-        """Return the sessions to list in a hello."""
 
     def build_report(self) -> control_pb2.NodeReport:
         """Return a report of the node's present state."""
 
     def on_welcome(self, welcome: Welcomed) -> None:
         """Note that the site accepted the node."""
-
-    def on_open(self, request: control_pb2.OpenStage) -> None:
-        """Open a stage."""
-
-    def on_close(self, key: SessionKey, reason: str) -> None:
-        """Close a stage."""
 
     def on_report_stored(self, report_id: int, earned_micros: int | None) -> None:
         """Note that the site plans with this report from now on; `earned_micros` as in `StoredTold`."""
@@ -97,12 +104,15 @@ def control_url(site_url: str) -> str:
     return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + CONTROL_PATH, "", ""))
 
 
-class ControlLink:
+class ControlConnection:
     """Holds the control connection. `run` owns every task and socket; cancel it to end."""
 
-    def __init__(self, url: str, key: SigningKey, listener: ControlListener, jitter: Callable[[], float]) -> None:
+    def __init__(
+        self, url: str, key: SigningKey, stages: SiteStages, listener: ControlListener, jitter: Callable[[], float]
+    ) -> None:
         self._url = url
         self._key = key
+        self._stages = stages
         self._listener = listener
         self._jitter = jitter
         self._machine: ControlMachine | None = None
@@ -123,11 +133,11 @@ class ControlLink:
         """Hold the connection, dialling again whenever it is lost, until cancelled.
 
         Raises:
-            LinkRefusedError: the site refused the node for good.
+            NodeRefusedError: the site refused the node for good.
         """
         failures = 0
         while True:
-            machine = ControlMachine(self._key, __version__, self._listener.open_sessions())
+            machine = ControlMachine(self._key, __version__, self._stages.keys())
             reason = await self._hold_once(machine)
             failures = 1 if machine.was_open else failures + 1
             delay_s = RECONNECT.delay_s(failures, self._jitter())
@@ -184,18 +194,19 @@ class ControlLink:
     def _handle(self, event: ControlEvent) -> None:
         match event:
             case Welcomed():
+                self._stages.keep_only(event.keep)
                 self._listener.on_welcome(event)
             case OpenAsked(request):
-                self._listener.on_open(request)
+                self._stages.open(request)
             case CloseAsked(key, reason):
-                self._listener.on_close(key, reason)
+                self._stages.close(key, reason)
             case StoredTold(report_id, earned_micros):
                 self._listener.on_report_stored(report_id, earned_micros)
             case NoticeTold(code, message):
                 self._listener.on_notice(code, message)
             case SiteRefused(code, message):
                 if code in FINAL_REFUSALS:
-                    raise LinkRefusedError(code, "Refused by the site", message or code)
+                    raise NodeRefusedError(code, "Refused by the site", message or code)
                 raise ProtocolError(code, "Refused by the site", f"refused by the site: {message or code}")
 
     async def _write(self, socket: ClientConnection, machine: ControlMachine, heartbeat_s: float) -> None:

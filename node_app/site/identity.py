@@ -1,7 +1,7 @@
 """The identity of this installation: one Ed25519 key for its whole life, and the node id that each site gave it.
 
 Invariants: the key is drawn once and never leaves the state directory; node ids are kept by site, so that a node which
-serves another site for a while is not a stranger when it comes back. Files are private and written whole.
+serves another site for a while is known to the first when it comes back. Files are private and written whole.
 """
 
 from __future__ import annotations

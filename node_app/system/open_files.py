@@ -1,7 +1,7 @@
 """Raises the limit of open files for this process and its worker as far as the system allows this user.
 
 Anybody may dial a worker's link port, and gRPC stops listening for good if a new connection finds no file descriptor
-left: with the usual 1024 a stranger needs a thousand idle connections for that. Source: grpc 1.51,
+left: with the usual 1024 an unknown peer needs a thousand idle connections for that. Source: grpc 1.51,
 src/core/lib/iomgr/tcp_server_posix.cc, on_read.
 """
 

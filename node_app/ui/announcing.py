@@ -31,9 +31,9 @@ def announce(before: Observation, after: Observation) -> Announcement | None:
     """Return what to say about a change, None where it says itself or is of no interest."""
     if after.is_restarted and before.contact is not Contact.UNKNOWN:
         return Announcement("The node was restarted", "Another process serves now.")
-    trouble = _trouble(after)
-    if trouble is not None and trouble != _trouble(before):
-        return trouble
+    failure = _failure(after)
+    if failure is not None and failure != _failure(before):
+        return failure
     if before.contact is not Contact.CONNECTED:
         return None
     match after.contact:
@@ -45,12 +45,12 @@ def announce(before: Observation, after: Observation) -> Announcement | None:
             return None
 
 
-def _trouble(observation: Observation) -> Announcement | None:
+def _failure(observation: Observation) -> Announcement | None:
     """What to say of a node that answers and does not serve; None where it does, or is on its way."""
-    return None if observation.status is None else _TROUBLES.get(observation.status.condition)
+    return None if observation.status is None else _FAILURES.get(observation.status.condition)
 
 
-_TROUBLES: Final = {
+_FAILURES: Final = {
     NodeState.DEGRADED: Announcement("The node stopped serving", f"It is started again by itself. {_LOOK}"),
     NodeState.SELF_TEST_FAILED: Announcement(
         "The node failed its self test", f"It computes wrong numbers and serves nobody. {_LOOK}"

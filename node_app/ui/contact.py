@@ -1,7 +1,7 @@
 """What the tray knows of the agent after each attempt to ask it.
 
 Invariants: pure; the answer depends on the last observation and the new outcome alone. One attempt that failed between
-good ones changes nothing that is shown: an agent that is busy, or that was just restarted, is not an agent in trouble.
+good ones changes nothing that is shown: an agent that is busy, or that was just restarted, is not an agent that failed.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _COLOURS: Final = {
     Mood.SERVING: "#1a7f4b",
     Mood.WAITING: "#2563b8",
     Mood.PAUSED: "#9a6200",
-    Mood.TROUBLE: "#c02626",
+    Mood.FAILURE: "#c02626",
     Mood.ABSENT: "#6b7280",
 }
 _WHITE: Final = QColor("white")
@@ -88,6 +88,6 @@ _SHAPES: Final[dict[Mood, Callable[[QPainter], None]]] = {
     Mood.SERVING: _draw_mesh,
     Mood.WAITING: _draw_dots,
     Mood.PAUSED: _draw_bars,
-    Mood.TROUBLE: _draw_exclamation,
+    Mood.FAILURE: _draw_exclamation,
     Mood.ABSENT: _draw_open_mesh,
 }

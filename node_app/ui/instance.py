@@ -1,7 +1,7 @@
 """One tray for each state directory; a second one shows the first one's window and leaves.
 
-Invariants: the lock decides, by process, so a tray that was killed locks nobody out; the socket only carries the wish
-to be shown, open to this user alone. GUI thread.
+Invariants: the lock decides, by process, so a tray that was killed locks nobody out; the socket only carries the
+request to be shown, open to this user alone. GUI thread.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_FILE: Final = "tray.lock"
-WISH_TIMEOUT_MS: Final = 2000
+REQUEST_TIMEOUT_MS: Final = 2000
 
 
 class TrayInstance(QObject):
     """This process's claim to be the tray of a state directory, which must exist."""
 
-    show_wished = Signal()
+    show_requested = Signal()
 
     def __init__(self, state_dir: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -37,7 +37,7 @@ class TrayInstance(QObject):
     def claim(self) -> bool:
         """Be the only one; False where another is, which then has been asked to show itself."""
         if not self._lock.tryLock(0):
-            self._wish()
+            self._request_show()
             return False
         # The name is ours now; what is left under it belongs to a tray that was killed.
         QLocalServer.removeServer(self._name)
@@ -49,13 +49,13 @@ class TrayInstance(QObject):
         self._server.close()
         self._lock.unlock()
 
-    def _wish(self) -> None:
+    def _request_show(self) -> None:
         socket = QLocalSocket()
         socket.connectToServer(self._name)
-        if socket.waitForConnected(WISH_TIMEOUT_MS):
+        if socket.waitForConnected(REQUEST_TIMEOUT_MS):
             socket.disconnectFromServer()
 
     def _on_connection(self) -> None:
         while (socket := self._server.nextPendingConnection()) is not None:
             socket.deleteLater()
-            self.show_wished.emit()
+            self.show_requested.emit()

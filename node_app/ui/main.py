@@ -75,7 +75,7 @@ def run(state_dir: Path, *, is_hidden: bool) -> int:
         sys.stderr.write("meshnet-tray: already running; its window was asked to show itself\n")
         return 0
     tray = TrayApplication(state_dir)
-    instance.show_wished.connect(tray.show_window)
+    instance.show_requested.connect(tray.show_window)
     tray.ended.connect(application.quit)
     # The watcher's timer lets Python see the signal within a second.
     signal.signal(signal.SIGINT, lambda *_: application.quit())

@@ -26,7 +26,7 @@ class Mood(Enum):
     SERVING = auto()
     WAITING = auto()  # on its way, nobody has to do anything
     PAUSED = auto()
-    TROUBLE = auto()
+    FAILURE = auto()
     ABSENT = auto()
 
 
@@ -77,18 +77,18 @@ _START: Final = "Start it in a terminal; it shows up here by itself."
 _WITHOUT_STATUS: Final = {
     Contact.UNKNOWN: _Words(Mood.WAITING, "Looking for the node", ""),
     Contact.ABSENT: _Words(Mood.ABSENT, "No node is running", _START),
-    Contact.DIED: _Words(Mood.TROUBLE, "The node ended unexpectedly", "Process {pid} is gone. Start it again."),
+    Contact.DIED: _Words(Mood.FAILURE, "The node ended unexpectedly", "Process {pid} is gone. Start it again."),
     Contact.SILENT: _Words(
-        Mood.TROUBLE,
+        Mood.FAILURE,
         "The node does not answer",
         "Process {pid} runs but has nothing to say. The machine may be too busy, or the process was stopped.",
     ),
     Contact.REFUSED: _Words(
-        Mood.TROUBLE,
+        Mood.FAILURE,
         "The node refuses this window",
         "The address file belongs to another run of the node. Start the node again.",
     ),
-    Contact.STRANGE: _Words(Mood.TROUBLE, "Something else answers", "{detail}"),
+    Contact.STRANGE: _Words(Mood.FAILURE, "Something else answers", "{detail}"),
 }
 
 
@@ -132,11 +132,11 @@ def _words_of_status(status: AgentStatus) -> _Words:
             return _Words(Mood.PAUSED, "Paused", f"No new sessions are taken.{running}")
         case NodeState.DEGRADED:
             detail = f"{as_sentence(status.reason) or 'The worker is down.'} It is started again by itself."
-            return _Words(Mood.TROUBLE, "Not serving", detail)
+            return _Words(Mood.FAILURE, "Not serving", detail)
         case NodeState.SELF_TEST_FAILED:
             reason = as_sentence(status.reason) or "The self test failed."
             detail = f"This machine computes wrong numbers, and serves nobody. {reason} It is tried again by itself."
-            return _Words(Mood.TROUBLE, "Self test failed", detail)
+            return _Words(Mood.FAILURE, "Self test failed", detail)
         case NodeState.SERVING:
             return _words_of_serving(status)
 
@@ -150,7 +150,7 @@ def _words_of_serving(status: AgentStatus) -> _Words:
             Mood.WAITING, "Waiting for the relay", "The site's relay cannot be reached. The node tries again by itself."
         )
     if status.notice:
-        return _Words(Mood.TROUBLE, "Ready, but not used", as_sentence(status.notice))
+        return _Words(Mood.FAILURE, "Ready, but not used", as_sentence(status.notice))
     if status.sessions:
         return _Words(Mood.SERVING, "Serving", f"{as_sessions(status.sessions)} now.")
     return _Words(Mood.SERVING, "Ready", "Waiting for somebody to ask something.")

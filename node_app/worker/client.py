@@ -51,7 +51,7 @@ _CHANNEL_OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedShard:
+class LoadResult:
     """The worker's answer to Load.
 
     Attributes:
@@ -172,7 +172,7 @@ class WorkerClient:
             raise worker_error(error) from error
         return reply
 
-    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadedShard:
+    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadResult:
         """Load a shard and return its sizes and contract. The worker must tell of progress every `silence_timeout_s`.
 
         Raises:
@@ -186,7 +186,7 @@ class WorkerClient:
                 if not isinstance(progress, worker_pb2.LoadProgress):
                     raise WorkerError(WORKER_LOST, "Load broke off", "the worker ended Load without a shard")
                 if progress.state == worker_pb2.LoadProgress.STATE_READY:
-                    return LoadedShard(
+                    return LoadResult(
                         progress.contract,
                         progress.weights_bytes,
                         progress.kv_bytes,

@@ -53,8 +53,8 @@ class ShardNeed:
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the volunteer asked for; None: whatever fits."""
+class AskedLimits:
+    """Limits that the volunteer asked for; None: the default, as far as it fits."""
 
     threads: int | None
     context_length: int | None
@@ -72,7 +72,7 @@ class WorkerLimits:
     ubatch_rows: int
 
 
-def plan_limits(need: ShardNeed, wishes: Wishes, cores: int, memory_bytes: int | None) -> WorkerLimits:
+def plan_limits(need: ShardNeed, asked: AskedLimits, cores: int, memory_bytes: int | None) -> WorkerLimits:
     """Choose threads, context length, sessions and KV cells.
 
     If memory is short, the node serves fewer sessions at once. It never shortens the context: its length is part of a
@@ -80,22 +80,22 @@ def plan_limits(need: ShardNeed, wishes: Wishes, cores: int, memory_bytes: int |
 
     Args:
         need: of the shard.
-        wishes: of the volunteer.
+        asked: limits that the volunteer asked for.
         cores: the number of threads that can run at once here.
         memory_bytes: available now; if it is unknown (None), nothing is refused.
 
     Raises:
         WorkerError: `not_enough_memory`: not even one session fits; `context_too_long`: longer than the model's.
     """
-    context_length = _context_length(need, wishes)
+    context_length = _context_length(need, asked)
     # The engine reserves a whole context of cells for every session, so less memory means fewer sessions.
-    sessions = wishes.max_sessions
+    sessions = asked.max_sessions
     if memory_bytes is not None:
         sessions = _sessions_that_fit(need, context_length, sessions, memory_bytes)
     if sessions < 1:
         raise _not_enough(need, context_length, memory_bytes or 0)
     return WorkerLimits(
-        threads=min(wishes.threads or cores, cores),
+        threads=min(asked.threads or cores, cores),
         context_length=context_length,
         kv_cells=context_length * sessions,
         max_sessions=sessions,
@@ -103,13 +103,13 @@ def plan_limits(need: ShardNeed, wishes: Wishes, cores: int, memory_bytes: int |
     )
 
 
-def _context_length(need: ShardNeed, wishes: Wishes) -> int:
-    if wishes.context_length is None:
+def _context_length(need: ShardNeed, asked: AskedLimits) -> int:
+    if asked.context_length is None:
         return min(need.model_context_length, DEFAULT_CONTEXT_LENGTH)
-    if wishes.context_length > need.model_context_length:
-        message = f"--context {wishes.context_length}: the model has only {need.model_context_length} positions"
+    if asked.context_length > need.model_context_length:
+        message = f"--context {asked.context_length}: the model has only {need.model_context_length} positions"
         raise WorkerError("context_too_long", "Context too long", message)
-    return wishes.context_length
+    return asked.context_length
 
 
 def _headroom_bytes(memory_bytes: int) -> int:

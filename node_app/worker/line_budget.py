@@ -1,4 +1,4 @@
-"""How much of what a worker prints is logged: each stranger at its link port makes it print a line.
+"""How much of what a worker prints is logged: each unknown peer at its link port makes it print a line.
 
 Invariants: pure; the lines of a start all fit; omitted lines are counted, and their number comes with the next line
 that fits.

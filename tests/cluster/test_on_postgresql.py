@@ -16,10 +16,19 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = (
-    "tests/unit/site_core",
-    "tests/unit/gateway/test_record_store.py",
-    "tests/integration/site_core/test_control_connection.py",
-    "tests/integration/site_core/test_ledger_concurrency.py",
+    "tests/unit/tracker_site/accounts",
+    "tests/unit/tracker_site/billing",
+    "tests/unit/tracker_site/catalog",
+    "tests/unit/tracker_site/commands",
+    "tests/unit/tracker_site/config",
+    "tests/unit/tracker_site/control_plane",
+    "tests/unit/tracker_site/nodes",
+    "tests/unit/tracker_site/ops",
+    "tests/unit/tracker_site/test_admin.py",
+    "tests/unit/tracker_site/test_unforeseen_errors.py",
+    "tests/unit/tracker_site/gateway/test_record_store.py",
+    "tests/integration/tracker_site/control_plane/test_control_connection.py",
+    "tests/integration/tracker_site/billing/test_ledger_concurrency.py",
 )
 DEADLINE_S = 540
 

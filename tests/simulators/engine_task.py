@@ -11,7 +11,7 @@ import os
 import time
 
 from meshnet.frame import Frame
-from node_app.reference_worker.sessions.machine import Step
+from node_app.reference_worker.sessions.machine import EngineStep
 from tests.simulators.engine_step import reaches, run_step
 from tests.simulators.stage_machine import SimulatedMachine
 from tests.simulators.worker_state import SimulatedState
@@ -35,7 +35,7 @@ async def run_engine(state: SimulatedState) -> None:
             await _wait_for_work(state, deadline_s)
 
 
-async def _run_step(state: SimulatedState, machine: SimulatedMachine | None, step: Step) -> None:
+async def _run_step(state: SimulatedState, machine: SimulatedMachine | None, step: EngineStep) -> None:
     if machine is None or machine is not state.machine:
         return
     began_s = state.begin_step()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from node_app.reference_worker.sessions.state import WorkerState
+from node_app.reference_worker.sessions.state import ReferenceState
 from tests.simulators.faults import Faults
 from tests.simulators.stage_machine import SimulatedMachine
 
 
-class SimulatedState(WorkerState):
+class SimulatedState(ReferenceState):
     """The worker's state, and its faults. One event loop."""
 
     machine: SimulatedMachine | None

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "engine/engines_under_test.h"
+#include "measure/llama_profile.h"
 
 namespace meshnet {
 namespace {
@@ -207,12 +208,19 @@ TEST(LlamaEngineTest, MemoryIsWhatLlamaAllocated) {
   EXPECT_LT(middle.compute_bytes, whole.compute_bytes);  // no logits
 }
 
+TEST(LlamaEngineTest, AProfileThatIsAskedForAndNotThereIsRefused) {
+  LoadPlan plan = Plan(TestModelPath());
+  plan.profile = true;
+  EXPECT_EQ(LoadLlamaEngine(plan, GoOn).status().code(), Code::kInvalidArgument);
+}
+
 // A graph that is watched gives the same logits, and its parts follow each other.
 TEST(LlamaEngineTest, AProfileNamesThePartsOfAStepAndChangesNothing) {
   const auto run = [](bool profile, std::vector<float>* logits) {
     LoadPlan plan = Plan(TestModelPath());
     plan.profile = profile;
-    std::unique_ptr<ShardEngine> engine = std::move(LoadLlamaEngine(plan, GoOn).value());
+    std::unique_ptr<ShardEngine> engine =
+        std::move(LoadLlamaEngine(plan, GoOn, std::make_unique<LlamaProfile>()).value());
     EXPECT_TRUE(engine->Open(0).ok());
     const std::uint32_t last = static_cast<std::uint32_t>(kPrompt.size()) - 1;
     StepSlice slice;

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from meshnet.artifact.model.architectures import SERVED_ARCHITECTURES
 from meshnet.errors import ArtifactError, WorkerError
 from node_app.doctor.findings import GIB, MIB, Finding, failed, ok, warning
-from node_app.worker.limits import ShardNeed, Wishes, plan_limits
+from node_app.worker.limits import AskedLimits, ShardNeed, plan_limits
 
 if TYPE_CHECKING:
     from meshnet.errors import MeshnetError
     from node_app.artifacts.model_file import ModelFile
     from node_app.hardware.base import MachineFigures
-
-# As the worker serves them; a test compares the lists. `fake` is the test engine's.
-SERVED_ARCHITECTURES: Final = (
-    "llama",
-    "qwen2",
-    "qwen3",
-    "qwen3moe",
-    "glm4moe",
-    "gpt-oss",
-    "gemma3",
-    "deepseek2",
-    "deepseek4",
-    "qwen35",
-    "qwen35moe",
-)
 
 
 def judge_hardware(figures: MachineFigures) -> Finding:
@@ -57,14 +43,14 @@ def judge_refusal(error: MeshnetError, *, is_file: bool) -> Finding:
     return failed("model", error.message, "ask for others with --layers")
 
 
-def judge_memory(model: ModelFile, wishes: Wishes, figures: MachineFigures) -> Finding:
+def judge_memory(model: ModelFile, asked: AskedLimits, figures: MachineFigures) -> Finding:
     """Judge whether weights, caches and buffers fit, by the rule that the node itself uses."""
     need = ShardNeed(model.weights_bytes, model.caches, model.width, model.context_length)
     try:
-        limits = plan_limits(need, wishes, figures.cores, figures.memory_available_bytes)
+        limits = plan_limits(need, asked, figures.cores, figures.memory_available_bytes)
     except WorkerError as error:
         return failed("memory", error.message, "serve fewer --layers, a shorter --context, or free some memory")
     summary = f"{limits.max_sessions} sessions of {limits.context_length} positions fit"
-    if limits.max_sessions < wishes.max_sessions:
-        return warning("memory", f"only {summary}, {wishes.max_sessions} were asked for", "serve fewer --layers")
+    if limits.max_sessions < asked.max_sessions:
+        return warning("memory", f"only {summary}, {asked.max_sessions} were asked for", "serve fewer --layers")
     return ok("memory", summary)

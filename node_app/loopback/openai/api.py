@@ -51,6 +51,6 @@ def build_api(listening: socket.socket, agent: Agent, model: ModelFile) -> Local
         model: held as a whole.
     """
     served = ServedModel(agent, model)
-    answering = Answering(served, agent.plane.local, agent.settings.name)
+    answering = Answering(served, agent.sessions.local, agent.settings.name)
     endpoints = Endpoints(listening.getsockname()[1], served, answering, API_LIMITS)
     return LocalServer(listening, endpoints.serve, endpoints.refuse, API_LIMITS)

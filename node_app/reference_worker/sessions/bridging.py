@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from node_app.reference_worker.sessions.output import Message
-    from node_app.reference_worker.sessions.state import WorkerState
+    from node_app.reference_worker.sessions.state import ReferenceState
 
 # Below gRPC's default limit of 4 MiB, so that any client can read a batch.
 BATCH_MAX_BYTES = 2 * 1024 * 1024
 
 
-class Bridging:
+class BridgeHandover:
     """Hands the machine from one bridge to the next."""
 
-    def __init__(self, state: WorkerState) -> None:
+    def __init__(self, state: ReferenceState) -> None:
         self._state = state
         self._newest = 0
 

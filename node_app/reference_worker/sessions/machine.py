@@ -34,11 +34,11 @@ from node_app.reference_worker.sessions.terms import parse_terms
 
 if TYPE_CHECKING:
     from meshnet.v1 import frame_pb2, session_pb2
-    from node_app.reference_worker.sessions.shard import LoadedShard, Outcome
+    from node_app.reference_worker.sessions.shard import Outcome, StageShard
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class EngineStep:
     """One session's rows, taken for the engine."""
 
     session: StageSession
@@ -49,7 +49,7 @@ class Step:
 class StageMachine:
     """Not thread-safe; owned by one event loop."""
 
-    def __init__(self, load: LoadedShard, output: type[StageOutput] = StageOutput) -> None:
+    def __init__(self, load: StageShard, output: type[StageOutput] = StageOutput) -> None:
         self.load = load
         self.sessions: dict[bytes, StageSession] = {}
         self.counters: Counter[str] = Counter()
@@ -144,16 +144,16 @@ class StageMachine:
         for session in self.sessions.values():
             self._output.resend_tokens(session)
 
-    def take_steps(self, now_s: float) -> list[Step]:
+    def take_steps(self, now_s: float) -> list[EngineStep]:
         """Take the front frame of every session that may run."""
         steps = []
         for session in self.sessions.values():
             if session.is_ready:
                 session.in_step_since_s = now_s
-                steps.append(Step(session, session.waiting.popleft(), now_s))
+                steps.append(EngineStep(session, session.waiting.popleft(), now_s))
         return steps
 
-    def commit(self, step: Step, outcome: Outcome, now_s: float) -> None:
+    def commit(self, step: EngineStep, outcome: Outcome, now_s: float) -> None:
         """Send what a step gave."""
         session, frame = step.session, step.waiting.frame
         self.counters["steps"] += 1

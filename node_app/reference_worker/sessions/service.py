@@ -21,14 +21,14 @@ from meshnet.failure_codes import FailureCode
 from meshnet.frame import MessageError
 from meshnet.ids import SessionKey
 from meshnet.v1 import worker_pb2, worker_pb2_grpc
-from node_app.reference_worker.sessions.bridging import Bridging
+from node_app.reference_worker.sessions.bridging import BridgeHandover
 from node_app.reference_worker.sessions.load_news import LoadNews
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from node_app.reference_worker.sessions.program import WorkerProgram
-    from node_app.reference_worker.sessions.state import WorkerState
+    from node_app.reference_worker.sessions.state import ReferenceState
 
     Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 
@@ -38,10 +38,10 @@ SMALLEST_INTERVAL_MS = 100
 class WorkerService(worker_pb2_grpc.WorkerServicer):
     """One event loop; the engine task runs beside it."""
 
-    def __init__(self, state: WorkerState, program: WorkerProgram) -> None:
+    def __init__(self, state: ReferenceState, program: WorkerProgram) -> None:
         self._state = state
         self._program = program
-        self._bridging = Bridging(state)
+        self._bridges = BridgeHandover(state)
 
     async def Describe(self, request: worker_pb2.DescribeRequest, context: Context) -> worker_pb2.DescribeReply:
         return worker_pb2.DescribeReply(
@@ -134,7 +134,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         self, incoming: AsyncIterator[worker_pb2.BridgeBatch], context: Context
     ) -> AsyncIterator[worker_pb2.BridgeBatch]:
         try:
-            async for batch in self._bridging.run(incoming):
+            async for batch in self._bridges.run(incoming):
                 yield batch
         except MessageError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meshnet.ids import Edge
-    from node_app.reference_worker.sessions.shard import LoadedShard
+    from node_app.reference_worker.sessions.shard import StageShard
     from node_app.reference_worker.sessions.terms import StageTerms
 
 
@@ -49,7 +49,7 @@ GONE_GRACE_S = 0.25
 class StageSession:
     """Not thread-safe; owned by a `StageMachine`."""
 
-    def __init__(self, terms: StageTerms, load: LoadedShard, now_s: float) -> None:
+    def __init__(self, terms: StageTerms, load: StageShard, now_s: float) -> None:
         self.terms = terms
         self.sequence = load.open_sequence(terms.kv_cells)
         self.waiting: deque[Waiting] = deque()

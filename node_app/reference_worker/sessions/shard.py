@@ -25,7 +25,7 @@ class StageSequence(Protocol):
         """Forget positions from `length` on."""
 
 
-class LoadedShard(Protocol):
+class StageShard(Protocol):
     """A loaded shard."""
 
     @property

@@ -1,4 +1,4 @@
-"""What the parts of a worker share."""
+"""The state that the parts of the reference worker share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from node_app.reference_worker.sessions.machine import StageMachine
 
 
-class WorkerState:
+class ReferenceState:
     """The loaded shard and the two events: something may run, something is to be sent. One event loop."""
 
     def __init__(self) -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Executor
 
-    from node_app.reference_worker.sessions.machine import StageMachine, Step
-    from node_app.reference_worker.sessions.state import WorkerState
+    from node_app.reference_worker.sessions.machine import EngineStep, StageMachine
+    from node_app.reference_worker.sessions.state import ReferenceState
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 _TICK_S: Final = 0.02
 
 
-async def run_steps(state: WorkerState, run: Callable[[Step], Outcome], thread: Executor) -> None:
+async def run_steps(state: ReferenceState, run: Callable[[EngineStep], Outcome], thread: Executor) -> None:
     """Run steps on `thread`, which is one, until cancelled."""
     while True:
         state.work.clear()
@@ -47,7 +47,7 @@ async def run_steps(state: WorkerState, run: Callable[[Step], Outcome], thread: 
 
 
 async def _see_through(
-    state: WorkerState, machine: StageMachine | None, step: Step, running: asyncio.Future[Outcome]
+    state: ReferenceState, machine: StageMachine | None, step: EngineStep, running: asyncio.Future[Outcome]
 ) -> None:
     state.begin_step()
     while not running.done():
@@ -62,7 +62,7 @@ async def _see_through(
         state.outgoing.set()
 
 
-def _guarded(run: Callable[[Step], Outcome], step: Step) -> Outcome:
+def _guarded(run: Callable[[EngineStep], Outcome], step: EngineStep) -> Outcome:
     try:
         return run(step)
     except Exception as error:  # noqa: BLE001 - the root of a step: its session fails, and the others go on
@@ -70,7 +70,7 @@ def _guarded(run: Callable[[Step], Outcome], step: Step) -> Outcome:
         return Outcome(failure=FailureCode.ENGINE_FAILED)
 
 
-async def _wait_for_work(state: WorkerState, deadline_s: float | None) -> None:
+async def _wait_for_work(state: ReferenceState, deadline_s: float | None) -> None:
     timeout_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
     # Not `wait_for`: before Python 3.12 it loses a cancellation that comes together with the event.
     with contextlib.suppress(TimeoutError):

@@ -15,7 +15,7 @@ from meshnet.token_window import GenerationTerms
 from meshnet.v1 import session_pb2
 
 if TYPE_CHECKING:
-    from node_app.reference_worker.sessions.shard import LoadedShard
+    from node_app.reference_worker.sessions.shard import StageShard
 
 DEFAULT_IDLE_MS = 60_000
 DEFAULT_STEP_DEADLINE_MS = 30_000
@@ -70,7 +70,7 @@ class StageTerms:
         return Address(self.key, edge)
 
 
-def parse_terms(spec: session_pb2.SessionSpec, load: LoadedShard) -> StageTerms:
+def parse_terms(spec: session_pb2.SessionSpec, load: StageShard) -> StageTerms:
     """Check a spec against what is loaded.
 
     Raises:
@@ -116,7 +116,7 @@ def _check_identity(spec: session_pb2.SessionSpec) -> None:
     _require(placed, FailureCode.MALFORMED, "a stage out of range")
 
 
-def _check_contract(spec: session_pb2.SessionSpec, load: LoadedShard) -> None:
+def _check_contract(spec: session_pb2.SessionSpec, load: StageShard) -> None:
     mismatch = FailureCode.CONTRACT_MISMATCH
     _require(spec.contract_digest == load.contract.contract_digest, mismatch, "another contract digest")
     _require(bool(spec.recipe) or not spec.exact, mismatch, "an exact route of more than one recipe")
@@ -127,7 +127,7 @@ def _check_contract(spec: session_pb2.SessionSpec, load: LoadedShard) -> None:
     _require(at_place, mismatch, "the shard's place is another than the stage's")
 
 
-def _check_tokens(spec: session_pb2.SessionSpec, load: LoadedShard) -> None:
+def _check_tokens(spec: session_pb2.SessionSpec, load: StageShard) -> None:
     _require(spec.prompt_tokens >= 1 and spec.max_tokens >= 1, FailureCode.MALFORMED, "nothing to generate")
     _require(len(spec.committed) < spec.max_tokens, FailureCode.MALFORMED, "nothing is left to generate")
     known = all(token < load.contract.vocab_size for token in [*spec.end_tokens, *spec.committed])
@@ -146,7 +146,7 @@ def _check_edges(spec: session_pb2.SessionSpec, terms: StageTerms) -> None:
     _require(all(window.frames >= 1 for window in with_frames), FailureCode.MALFORMED, "a window without room")
 
 
-def _codec(edge: session_pb2.EdgeSpec, spec: session_pb2.SessionSpec, load: LoadedShard) -> Codec:
+def _codec(edge: session_pb2.EdgeSpec, spec: session_pb2.SessionSpec, load: StageShard) -> Codec:
     if edge.codec in {0, Codec.RAW}:
         return Codec.RAW
     is_seam = GATEWAY_STAGE not in {edge.from_stage, edge.to_stage} and edge.from_stage < edge.to_stage

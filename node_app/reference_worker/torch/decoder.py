@@ -63,7 +63,7 @@ class KeysAndValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DecoderStep:
     """Rows at positions [begin, end) of one sequence, and what all layers share of them.
 
     Attributes:
@@ -76,7 +76,7 @@ class Step:
     mask: torch.Tensor
 
     @classmethod
-    def at(cls, rope: Rope, begin: int, rows: int) -> Step:
+    def at(cls, rope: Rope, begin: int, rows: int) -> DecoderStep:
         """`rows` new rows after `begin` old ones."""
         end = begin + rows
         mask = torch.arange(end) <= torch.arange(begin, end).unsqueeze(1)
@@ -118,14 +118,14 @@ class DecoderLayer:
         self._up = _Projection(weights, f"{block}.ffn_up", feed_forward, facts.width)
         self._down = _Projection(weights, f"{block}.ffn_down", facts.width, feed_forward)
 
-    def __call__(self, hidden: torch.Tensor, step: Step, cache: KeysAndValues) -> torch.Tensor:
+    def __call__(self, hidden: torch.Tensor, step: DecoderStep, cache: KeysAndValues) -> torch.Tensor:
         """Run the layer over [rows, width]; the rows' keys and values go into their cells."""
         epsilon = self._facts.rms_epsilon
         hidden = hidden + self._attend(rms_norm(hidden, self._attention_norm, epsilon), step, cache)
         normed = rms_norm(hidden, self._feed_forward_norm, epsilon)
         return hidden + self._down(functional.silu(self._gate(normed)) * self._up(normed))
 
-    def _attend(self, normed: torch.Tensor, step: Step, cache: KeysAndValues) -> torch.Tensor:
+    def _attend(self, normed: torch.Tensor, step: DecoderStep, cache: KeysAndValues) -> torch.Tensor:
         queries, keys = self._heads(self._query(normed)), self._heads(self._key(normed))
         if self._head_norms is not None:
             queries = rms_norm(queries, self._head_norms[0], self._facts.rms_epsilon)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 import torch
 
 from meshnet.artifact.gguf import read_header
-from node_app.reference_worker.torch.decoder import DecoderLayer, KeysAndValues, Rope, Step, rms_norm
+from node_app.reference_worker.torch.decoder import DecoderLayer, DecoderStep, KeysAndValues, Rope, rms_norm
 from node_app.reference_worker.torch.gguf_weights import GgufWeights
 from node_app.reference_worker.torch.layer_range import ignore_progress
 from node_app.reference_worker.torch.model_facts import ModelFacts, refuse_range
@@ -81,7 +81,7 @@ class GgufRange:
 
     def run(self, hidden: torch.Tensor, begin: int, cache: Cache) -> torch.Tensor:
         """See `LayerRange`."""
-        step = Step.at(self._rope, begin, len(hidden))
+        step = DecoderStep.at(self._rope, begin, len(hidden))
         for layer, cells in zip(self._layers, cast("Sequence[KeysAndValues]", cache), strict=True):
             hidden = layer(hidden, step, cells)
         return hidden

@@ -14,7 +14,7 @@ from node_app.reference_worker.sessions.serving import (
     serve_until_told,
     serving,
 )
-from node_app.reference_worker.sessions.state import WorkerState
+from node_app.reference_worker.sessions.state import ReferenceState
 from node_app.reference_worker.sessions.stepping import run_steps
 from node_app.reference_worker.torch.program import TorchProgram, devices_json, version_json
 from node_app.reference_worker.torch.steps import run_step
@@ -28,7 +28,7 @@ def serve() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="meshnet-worker: %(message)s")
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="engine") as thread:
-        state = WorkerState()
+        state = ReferenceState()
         service = WorkerService(state, TorchProgram(thread))
         worker = serving(arguments.socket, service, run_steps(state, run_step, thread))
         asyncio.run(serve_until_told(arguments, worker))

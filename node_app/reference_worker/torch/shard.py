@@ -32,7 +32,7 @@ _CELL_BLOCK: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class TorchShard:
-    """A loaded shard; see `LoadedShard`."""
+    """A loaded shard; see `StageShard`."""
 
     engine: TorchEngine
     context_length: int

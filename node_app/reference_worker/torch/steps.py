@@ -16,12 +16,12 @@ from node_app.reference_worker.torch.engine import TorchSequence
 
 if TYPE_CHECKING:
     from meshnet.frame import Frame
-    from node_app.reference_worker.sessions.machine import Step
+    from node_app.reference_worker.sessions.machine import EngineStep
     from node_app.reference_worker.torch.engine import TorchEngine
     from node_app.reference_worker.torch.shard import TorchShard
 
 
-def run_step(step: Step) -> Outcome:
+def run_step(step: EngineStep) -> Outcome:
     """Run one frame's rows through its session's shard."""
     session, frame = step.session, step.waiting.frame
     sequence = session.sequence

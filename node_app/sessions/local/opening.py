@@ -23,10 +23,10 @@ from node_app.sessions.local.terms import QUEUE_BYTES, LocalTerms
 from node_app.worker.refusal import StageRefusedError
 
 if TYPE_CHECKING:
-    from meshnet.packets import Packet
     from meshnet.v1 import session_pb2
     from node_app.sessions.local.limits import SessionLimits
     from node_app.sessions.local.terms import LocalRequest, LocalShard
+    from node_app.sessions.worker_queue import WorkerQueue
     from node_app.worker.client import WorkerClient
 
 logger = logging.getLogger(__name__)
@@ -36,25 +36,20 @@ FULL_CODES: Final = frozenset({FailureCode.KV_EXHAUSTED, FailureCode.TOO_MANY_SE
 
 
 class LocalHost(Protocol):
-    """What local sessions need of the node. Called on the event loop; must not block."""
+    """What local sessions need of the agent. Called on the event loop; must not block."""
 
-    def worker_for_stages(self) -> WorkerClient:
-        """Return the worker that serves now; raises StageRefusedError where none does."""
+    def serving_worker(self) -> WorkerClient:
+        """Return the worker that serves now; raise StageRefusedError if none does."""
 
-    def send_to_worker(self, packets: list[Packet]) -> None:
-        """Queue packets for the worker's bridge."""
-
-    def on_local_opened(self, key: SessionKey, queue_bytes: int) -> None:
-        """A session is open on the worker: let its packets through."""
-
-    def on_local_gone(self, key: SessionKey) -> None:
-        """A session is no more."""
+    def on_sessions_changed(self) -> None:
+        """A session came or went."""
 
 
 class LocalSessions:
-    """Opens local sessions and closes them. Not thread-safe."""
+    """Opens local sessions and closes them. `to_worker`: takes their packets. Not thread-safe."""
 
-    def __init__(self, host: LocalHost, limits: SessionLimits) -> None:
+    def __init__(self, to_worker: WorkerQueue, host: LocalHost, limits: SessionLimits) -> None:
+        self._to_worker = to_worker
         self._host = host
         self._limits = limits
         self._sessions: dict[SessionKey, LocalSession] = {}
@@ -121,7 +116,7 @@ class LocalSessions:
         await asyncio.gather(*self._closing)
 
     async def _open(self, request: LocalRequest, shard: LocalShard) -> LocalSession:
-        worker = self._host.worker_for_stages()
+        worker = self._host.serving_worker()
         terms = LocalTerms(SessionKey(secrets.token_bytes(SESSION_ID_BYTES), 1), request, shard)
         self._opening.add(terms.key)
         try:
@@ -143,21 +138,23 @@ class LocalSessions:
             raise LocalRouteError(FailureCode.CONTRACT_MISMATCH, "The worker has loaded another model than the file's.")
 
     def _start(self, terms: LocalTerms, context_length: int) -> LocalSession:
-        session = LocalSession(terms, context_length, self._host.send_to_worker, partial(self._release, terms.key))
+        session = LocalSession(terms, context_length, self._to_worker.receive, partial(self._release, terms.key))
         self._sessions[terms.key] = session
-        self._host.on_local_opened(terms.key, QUEUE_BYTES)
+        self._to_worker.admit(terms.key, QUEUE_BYTES)
+        self._host.on_sessions_changed()
         session.start()
         return session
 
     def _release(self, key: SessionKey, reason: str) -> asyncio.Task[None] | None:
         """Let go of a session everywhere, once."""
         del self._sessions[key]
-        self._host.on_local_gone(key)
+        self._to_worker.drop(key)
+        self._host.on_sessions_changed()
         return self._close_on_worker(key, reason)
 
     def _close_on_worker(self, key: SessionKey, reason: str) -> asyncio.Task[None] | None:
         try:
-            worker = self._host.worker_for_stages()
+            worker = self._host.serving_worker()
         except StageRefusedError:
             return None  # its sessions went with it
         task = asyncio.create_task(_close(worker, key, reason), name=f"close-local-{key}")

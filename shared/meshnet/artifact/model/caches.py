@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from meshnet.artifact.model.architectures import ARCHITECTURES, CacheLayout
 from meshnet.artifact.model.hparams import Hparams
 from meshnet.artifact.model.indexer import latent_uses
 
@@ -121,9 +122,9 @@ def read_caches(header: GgufHeader) -> ModelCaches:
     Raises:
         ArtifactError: `bad_metadata`.
     """
-    read = _READERS.get(header.architecture)
-    layers = (read or _attention)(Hparams(header))
-    return ModelCaches(tuple(layers), is_known=read is not None)
+    known = ARCHITECTURES.get(header.architecture)
+    read = _READERS[CacheLayout.KEYS_AND_VALUES if known is None else known.cache_layout]
+    return ModelCaches(tuple(read(Hparams(header))), is_known=known is not None)
 
 
 _Reader: TypeAlias = "Callable[[Hparams], list[LayerCache]]"
@@ -221,18 +222,12 @@ def _with_recurrent_layers(hparams: Hparams) -> list[LayerCache]:
     ]
 
 
-_READERS: Final[dict[str, _Reader]] = {
-    "deepseek2": _latent,
-    "deepseek4": _compressed,
-    "gemma3": _windowed(6),
-    "glm-dsa": _latent_with_indexer,
-    "glm4moe": _attention,
-    "gpt-oss": _windowed(2),
-    "fake": _attention,
-    "llama": _attention,
-    "qwen2": _attention,
-    "qwen3": _attention,
-    "qwen35": _with_recurrent_layers,
-    "qwen35moe": _with_recurrent_layers,
-    "qwen3moe": _attention,
+_READERS: Final[dict[CacheLayout, _Reader]] = {
+    CacheLayout.KEYS_AND_VALUES: _attention,
+    CacheLayout.WINDOWED_OF_TWO: _windowed(2),
+    CacheLayout.WINDOWED_OF_SIX: _windowed(6),
+    CacheLayout.LATENT: _latent,
+    CacheLayout.LATENT_WITH_INDEXER: _latent_with_indexer,
+    CacheLayout.COMPRESSED: _compressed,
+    CacheLayout.WITH_RECURRENT_LAYERS: _with_recurrent_layers,
 }

@@ -10,9 +10,9 @@ pinned tree's src/models; docs/models.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from meshnet.artifact.model.architectures import ARCHITECTURES, CutRule
 from meshnet.artifact.model.hparams import Hparams
 from meshnet.artifact.model.indexer import compressed_uses, latent_uses
 
@@ -22,29 +22,6 @@ if TYPE_CHECKING:
     from meshnet.artifact.gguf import GgufHeader
 
 
-class CutRule(StrEnum):
-    """The reason for a model's legal cuts."""
-
-    EVERY = "every cut: layers hand over hidden rows alone"
-    INDEXER = "a layer that reuses the indexer selection of an earlier one stays with it"
-    UNKNOWN = "it is not known where this architecture may be cut"
-
-
-_RULES: Final[dict[str, CutRule]] = {
-    "deepseek2": CutRule.EVERY,
-    "deepseek4": CutRule.INDEXER,
-    "fake": CutRule.EVERY,
-    "gemma3": CutRule.EVERY,
-    "glm-dsa": CutRule.INDEXER,
-    "glm4moe": CutRule.EVERY,
-    "gpt-oss": CutRule.EVERY,
-    "llama": CutRule.EVERY,
-    "qwen2": CutRule.EVERY,
-    "qwen3": CutRule.EVERY,
-    "qwen35": CutRule.EVERY,
-    "qwen35moe": CutRule.EVERY,
-    "qwen3moe": CutRule.EVERY,
-}
 _USES: Final[Mapping[str, Callable[[Hparams], Sequence[bool | None]]]] = {
     "deepseek4": compressed_uses,
     "glm-dsa": latent_uses,
@@ -94,7 +71,8 @@ def legal_cuts(header: GgufHeader) -> LegalCuts:
     Raises:
         ArtifactError: `bad_metadata` if the metadata that decides it is wrong.
     """
-    rule = _RULES.get(header.architecture, CutRule.UNKNOWN)
+    known = ARCHITECTURES.get(header.architecture)
+    rule = CutRule.UNKNOWN if known is None else known.cut_rule
     every = tuple(range(1, header.n_layers))
     match rule:
         case CutRule.EVERY:

@@ -15,8 +15,8 @@ from meshnet.keys import SigningKey
 from meshnet.member_events import Binding
 from meshnet.packets import PacketKind
 from meshnet.tickets import sign_ticket
-from node_app.relay.data_connection import DataLink
-from node_app.relay.packet_queue import Offer
+from node_app.relay.data_connection import DataConnection, DataListener
+from node_app.relay.packet_queue import QueueResult
 from node_app.worker.refusal import StageRefusedError
 from tests.integration.node_app.cuttable_proxy import CuttableProxy, a_cuttable_proxy
 from tests.integration.tracker_site.relay.process import SITE_KEY, Member, a_key, a_packet, a_relay, a_ticket
@@ -55,6 +55,9 @@ class Listener:
         self.over.append((key, code))
         self.changed.set()
 
+    def callables(self) -> DataListener:
+        return DataListener(self.on_data_changed, self.on_packets, self.on_binding_over)
+
     async def wait_until(self, is_so: object) -> None:
         async with asyncio.timeout(DEADLINE_S):
             while not is_so():  # type: ignore[operator]
@@ -64,7 +67,7 @@ class Listener:
 
 @dataclass
 class Setting:
-    link: DataLink
+    link: DataConnection
     listener: Listener
     proxy: CuttableProxy
     gateway: Member
@@ -83,7 +86,7 @@ async def a_setting() -> AsyncIterator[Setting]:
         gateway = await stack.enter_async_context(Member.connected(relay.url))
         await gateway.bind(GATEWAY_STAGE)
         key, listener = SigningKey.generate(), Listener()
-        link = DataLink(key, listener, lambda: 0.0)
+        link = DataConnection(key, listener.callables(), lambda: 0.0)
         running = asyncio.create_task(link.run(lambda: f"ws://127.0.0.1:{proxy.port}/data"))
         try:
             yield Setting(link, listener, proxy, gateway, key)
@@ -101,7 +104,7 @@ async def test_packets_go_both_ways_in_order() -> None:
         assert [packet.payload[0] for packet in setting.listener.packets] == list(range(20))
         for number in range(20):
             answer = a_packet(0, GATEWAY_STAGE, bytes([number]), kind=PacketKind.CONTROL)
-            assert setting.link.send(answer) is Offer.TAKEN
+            assert setting.link.send(answer) is QueueResult.TAKEN
         assert await setting.gateway.payloads(20) == [bytes([number]) for number in range(20)]
 
 
@@ -134,7 +137,7 @@ async def test_a_long_loss_ends_the_sessions_once_and_the_link_comes_back() -> N
         setting.proxy.cut()
         await setting.listener.wait_until(lambda: setting.listener.over)
         assert setting.listener.over == [(HEAD.key, "relay_lost")]
-        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is Offer.STRAY
+        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is QueueResult.STRAY
         setting.proxy.is_open = True
         await setting.listener.wait_until(lambda: setting.listener.connected[-1])
         assert len(setting.listener.over) == 1
@@ -146,7 +149,7 @@ async def test_a_refused_ticket_refuses_the_stage() -> None:
         with pytest.raises(StageRefusedError, match="ticket_forged"):
             async with asyncio.timeout(DEADLINE_S):
                 await setting.link.bind(HEAD, forged, QUEUE_BYTES)
-        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is Offer.STRAY
+        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is QueueResult.STRAY
 
 
 async def test_a_bind_that_is_given_up_leaves_nothing() -> None:
@@ -156,7 +159,7 @@ async def test_a_bind_that_is_given_up_leaves_nothing() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await setting.link.bind(HEAD, setting.ticket(), QUEUE_BYTES)
-        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is Offer.STRAY
+        assert setting.link.send(a_packet(0, GATEWAY_STAGE)) is QueueResult.STRAY
 
 
 async def test_an_unbound_session_is_over_for_the_relay_too() -> None:
@@ -175,9 +178,9 @@ async def test_a_session_that_sends_more_than_its_limit_overflows_alone() -> Non
         async with asyncio.timeout(DEADLINE_S):
             await setting.link.bind(HEAD, setting.ticket(), 1000)
         large = a_packet(0, GATEWAY_STAGE, bytes(2000), kind=PacketKind.CONTROL)
-        assert setting.link.send(large) is Offer.OVERFLOW
+        assert setting.link.send(large) is QueueResult.OVERFLOW
         small = a_packet(0, GATEWAY_STAGE, b"small", kind=PacketKind.CONTROL)
-        assert setting.link.send(small) is Offer.TAKEN
+        assert setting.link.send(small) is QueueResult.TAKEN
         assert await setting.gateway.payloads(1) == [b"small"]
 
 
@@ -187,7 +190,7 @@ async def test_news_of_the_relay_end_a_long_wait(monkeypatch: pytest.MonkeyPatch
     async with a_relay() as relay, a_cuttable_proxy(relay.port) as proxy:
         proxy.is_open = False
         urls = [f"ws://127.0.0.1:{proxy.port}"]
-        link = DataLink(SigningKey.generate(), listener, lambda: 0.0)
+        link = DataConnection(SigningKey.generate(), listener.callables(), lambda: 0.0)
         running = asyncio.create_task(link.run(lambda: urls[0]))
         async with asyncio.timeout(DEADLINE_S):
             while not proxy.turned_away:  # noqa: ASYNC110 - the proxy only counts
@@ -203,7 +206,7 @@ async def test_the_way_to_the_relay_is_measured() -> None:
     """Over a line of 20 ms each way, without waiting for the connection's regular pings."""
     async with a_relay() as relay, long_lines([f"127.0.0.1:{relay.port}"]) as lines:
         await lines.set(20.0, None)
-        link = DataLink(SigningKey.generate(), Listener(), lambda: 0.0)
+        link = DataConnection(SigningKey.generate(), Listener().callables(), lambda: 0.0)
         assert link.latency_ms is None
         running = asyncio.create_task(link.run(lambda: f"ws://{lines.addresses[0]}/data"))
         try:

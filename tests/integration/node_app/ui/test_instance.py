@@ -57,7 +57,7 @@ def test_a_second_tray_shows_the_first_one(qt_application: object, tmp_path: Pat
     first, second, elsewhere = (TrayInstance(path) for path in (tmp_path, tmp_path, tmp_path / "other"))
     (tmp_path / "other").mkdir()
     shown: list[bool] = []
-    first.show_wished.connect(lambda: shown.append(True))
+    first.show_requested.connect(lambda: shown.append(True))
     assert first.claim()
     assert elsewhere.claim()
     assert not second.claim()

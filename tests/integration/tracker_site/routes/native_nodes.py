@@ -1,4 +1,4 @@
-"""Nodes with native workers: the agent's own session plane in this process, on a real relay and real worker processes.
+"""Nodes with native workers: the agent's own sessions in this process, on a real relay and real worker processes.
 
 Only the control connection is replaced, as in `fake_nodes`. The FakeEngine's steps are timed sleeps, so that rates
 depend on the engine and hardly on how busy the machine is.
@@ -19,7 +19,7 @@ from meshnet.errors import RouteError
 from meshnet.keys import SigningKey
 from meshnet.shard_facts import Carrier
 from meshnet.v1 import control_pb2, session_pb2
-from node_app.sessions.session_plane import SessionPlane
+from node_app.sessions.node_sessions import NodeSessions
 from node_app.worker.client import WorkerClient
 from tests.integration.native.native_routes import WORKER
 from tests.integration.tracker_site.routes.fake_nodes import DEADLINE_S
@@ -56,14 +56,14 @@ class NativeShape:
 
 
 class NativeNode:
-    """One node: the host of its session plane. `open` and `close` stand for its control connection."""
+    """One node: the host of its sessions. `open` and `close` stand for its control connection."""
 
     def __init__(self, shape: NativeShape, program: WorkerProgram, worker: WorkerClient) -> None:
         self.shape = shape
         self._program = program
         self._worker = worker
         self._signing_key = SigningKey.generate()
-        self._plane = SessionPlane(self._signing_key, self, lambda: 0.5)
+        self._sessions = NodeSessions(self._signing_key, self, lambda: 0.5)
         self._answers: dict[int, asyncio.Future[control_pb2.NodeMessage]] = {}
         self._numbers = count(1)
         self._is_on_relay = asyncio.Event()
@@ -80,15 +80,15 @@ class NativeNode:
             tasks: list[asyncio.Task[None]] = []
             try:
                 await node._load()
-                tasks.append(asyncio.create_task(node._plane.data.run(lambda: relay_url)))
-                tasks.append(asyncio.create_task(node._plane.carry(worker)))
+                tasks.append(asyncio.create_task(node._sessions.data.run(lambda: relay_url)))
+                tasks.append(asyncio.create_task(node._sessions.carry(worker)))
                 async with asyncio.timeout(DEADLINE_S):
                     await node._is_on_relay.wait()
                 yield node
             finally:
                 node.resume()
-                node._plane.stages.end_all("cancelled", "the test is over")
-                await node._plane.stages.drain()
+                node._sessions.stages.end_all("cancelled", "the test is over")
+                await node._sessions.stages.drain()
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -146,16 +146,16 @@ class NativeNode:
         named = control_pb2.OpenStage()
         named.CopyFrom(request)
         named.request_id = number
-        self._plane.stages.open(named)
+        self._sessions.stages.open(named)
         message = await answer
         if message.HasField("refused"):
             raise RouteError(message.refused.code, "Refused", message.refused.message)
         return message.opened
 
     def close(self, key: SessionKey) -> None:
-        self._plane.stages.close(key, "closed by the site")
+        self._sessions.stages.close(key, "closed by the site")
 
-    # --- for the session plane ---
+    # --- for the sessions ---
 
     def check_admission(self, request: control_pb2.OpenStage) -> None:
         """Everything is taken; the worker decides."""

@@ -14,7 +14,7 @@ from node_app.artifacts.model_file import open_model
 from node_app.golden_maker.walk import Walk, make_golden
 from node_app.hardware.null import NullHardware
 from node_app.settings import LayerSpan
-from node_app.worker.limits import Wishes
+from node_app.worker.limits import AskedLimits
 from tests.simulators.fake_model import write_fake_model
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from meshnet.v1 import frame_pb2, worker_pb2
-    from node_app.worker.client import LoadedShard
+    from node_app.worker.client import LoadResult
     from node_app.worker.supervisor import WorkerSupervisor
 
 # How much of the machine is used, which nodes choose for themselves.
@@ -43,7 +43,7 @@ class RefusingWorker:
     def client(self) -> Self:
         return self
 
-    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadedShard:
+    async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadResult:
         self.asked.append(request)
         raise WorkerError("refused", "Refused", "it loads nothing")
 
@@ -67,7 +67,7 @@ async def test_a_probe_is_made_of_what_nodes_load(tmp_path: Path, layers: LayerS
     path = write_fake_model(tmp_path / "model.gguf", n_layers=2, width=16, context_length=context_length)
     worker = RefusingWorker()
     supervisor, model = cast("WorkerSupervisor", worker), open_model(path, layers)
-    life = WorkerLife(supervisor, model, Wishes(1, None, 1), NullHardware(), DigestCache(tmp_path))
+    life = WorkerLife(supervisor, model, AskedLimits(1, None, 1), NullHardware(), DigestCache(tmp_path))
     with pytest.raises(WorkerEndedError):
         await life.load()
     walk = Walk(open_model(path, None), artifact_digest([path]), (1,), 1, "", lambda _: None)

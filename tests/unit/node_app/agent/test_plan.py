@@ -9,24 +9,24 @@ import pytest
 
 from meshnet.shard_facts import NodeState
 from node_app.agent.events import SelfTest
-from node_app.agent.plan import Step, condition, is_offered, plan_steps
+from node_app.agent.plan import PlanStep, condition, is_offered, plan_steps
 from node_app.agent.state import AgentState, WorkerPhase, WorkerState
 
 WORKER_STEPS = {
-    WorkerPhase.DOWN: {Step.START_WORKER},
-    WorkerPhase.STARTED: {Step.LOAD_SHARD},
-    WorkerPhase.LOADED: {Step.MEASURE_SHARD},
-    WorkerPhase.SERVING: {Step.SERVE},
+    WorkerPhase.DOWN: {PlanStep.START_WORKER},
+    WorkerPhase.STARTED: {PlanStep.LOAD_SHARD},
+    WorkerPhase.LOADED: {PlanStep.MEASURE_SHARD},
+    WorkerPhase.SERVING: {PlanStep.SERVE},
     WorkerPhase.REFUSED: set(),
 }
 # (enrolled, relay known, control connected, everything reported) -> steps towards the site
 SITE_STEPS = {
-    (False, False, False, False): {Step.ENROL},
-    (True, False, False, False): {Step.HOLD_CONTROL},
-    (True, True, False, False): {Step.HOLD_CONTROL, Step.HOLD_DATA},
-    (True, True, True, False): {Step.HOLD_CONTROL, Step.HOLD_DATA, Step.REPORT},
-    (True, True, True, True): {Step.HOLD_CONTROL, Step.HOLD_DATA},
-    (True, False, True, False): {Step.HOLD_CONTROL, Step.REPORT},
+    (False, False, False, False): {PlanStep.ENROL},
+    (True, False, False, False): {PlanStep.HOLD_CONTROL},
+    (True, True, False, False): {PlanStep.HOLD_CONTROL, PlanStep.HOLD_DATA},
+    (True, True, True, False): {PlanStep.HOLD_CONTROL, PlanStep.HOLD_DATA, PlanStep.REPORT},
+    (True, True, True, True): {PlanStep.HOLD_CONTROL, PlanStep.HOLD_DATA},
+    (True, False, True, False): {PlanStep.HOLD_CONTROL, PlanStep.REPORT},
 }
 
 
@@ -66,10 +66,10 @@ def test_a_shard_is_proven_before_it_is_measured(phase: WorkerPhase, self_test: 
     state = AgentState(worker=worker_of(phase, self_test), node_id="node")
     expected = set(WORKER_STEPS[phase])
     if phase is WorkerPhase.LOADED and self_test in {SelfTest.PENDING, SelfTest.FAILED}:
-        expected = {Step.TEST_SHARD}
+        expected = {PlanStep.TEST_SHARD}
     if phase is WorkerPhase.SERVING and self_test is SelfTest.PUT_OFF:
-        expected = {Step.SERVE, Step.TEST_SHARD}
-    assert plan_steps(state) - {Step.HOLD_CONTROL} == expected
+        expected = {PlanStep.SERVE, PlanStep.TEST_SHARD}
+    assert plan_steps(state) - {PlanStep.HOLD_CONTROL} == expected
     assert plan_steps(replace(state, has_site=False)) == WORKER_STEPS[phase]
 
 

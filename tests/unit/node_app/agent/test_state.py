@@ -30,7 +30,7 @@ from node_app.agent.events import (
     WorkerGivenUp,
     WorkerStarted,
 )
-from node_app.agent.plan import Step, plan_steps
+from node_app.agent.plan import PlanStep, plan_steps
 from node_app.agent.state import AgentState, WorkerPhase, WorkerState, apply
 
 FRESH = AgentState()
@@ -109,11 +109,13 @@ def test_a_failed_shard_serves_nobody_while_the_next_one_s_test_is_put_off() -> 
         loaded = after(loaded, SelfTestPutOff("busy", float(delays)))
         assert (loaded.worker.self_test, loaded.worker.self_test_words) == (SelfTest.FAILED, "figures")
         assert (loaded.worker.self_test_delays, loaded.worker.self_test_delay_s) == (delays, float(delays))
-        assert plan_steps(loaded) & {Step.TEST_SHARD, Step.MEASURE_SHARD, Step.SERVE} == {Step.TEST_SHARD}
+        assert plan_steps(loaded) & {PlanStep.TEST_SHARD, PlanStep.MEASURE_SHARD, PlanStep.SERVE} == {
+            PlanStep.TEST_SHARD
+        }
     down = after(loaded, WorkerDown("it crashed", 2, 1.0)).worker
     assert (down.self_test, down.self_test_delays, down.self_test_delay_s) == (SelfTest.FAILED, 0, 0.0)
     passed = after(loaded, SelfTested(SelfTest.PASSED, "figures"))
-    assert plan_steps(passed) & {Step.TEST_SHARD, Step.MEASURE_SHARD} == {Step.MEASURE_SHARD}
+    assert plan_steps(passed) & {PlanStep.TEST_SHARD, PlanStep.MEASURE_SHARD} == {PlanStep.MEASURE_SHARD}
 
 
 @pytest.mark.parametrize("phase", [WorkerPhase.DOWN, WorkerPhase.STARTED, WorkerPhase.REFUSED])
@@ -169,7 +171,7 @@ def test_stored_reports_never_go_back() -> None:
     assert state.stored_revision == 7
 
 
-def test_earnings_are_kept_until_they_are_told_anew_or_the_node_is_a_stranger() -> None:
+def test_earnings_are_kept_until_they_are_told_anew_or_the_site_forgot_the_node() -> None:
     assert SERVING.earned_micros is None
     told = after(SERVING, ReportStored(1, 1_500_000), ReportStored(2))
     assert told.earned_micros == 1_500_000

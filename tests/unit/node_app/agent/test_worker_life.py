@@ -16,8 +16,8 @@ from node_app.artifacts.digest_cache import DigestCache
 from node_app.artifacts.model_file import open_model
 from node_app.hardware.null import NullHardware
 from node_app.site.golden_rows import GoldenSource
-from node_app.worker.client import LoadedShard, ProbeResult
-from node_app.worker.limits import Wishes
+from node_app.worker.client import LoadResult, ProbeResult
+from node_app.worker.limits import AskedLimits
 from node_app.worker.refusal import WORKER_LOST
 from node_app.worker.restart import FINAL_LOAD_CODES, EndCause
 from tests.simulators.fake_engine import FakeShard
@@ -57,10 +57,10 @@ class OneWorker:
     def client(self) -> Self:
         return self
 
-    async def load(self, request: worker_pb2.LoadRequest, silence_s: float) -> LoadedShard:
+    async def load(self, request: worker_pb2.LoadRequest, silence_s: float) -> LoadResult:
         self.loaded.append(request.artifact_digest)
         self.meanwhile()
-        return LoadedShard(session_pb2.BoundaryContract(), 0, 0, 0)
+        return LoadResult(session_pb2.BoundaryContract(), 0, 0, 0)
 
     async def run_rows(self, request: worker_pb2.ProbeRequest, timeout_s: float) -> frame_pb2.Tensor:
         if self.is_lost:
@@ -80,7 +80,7 @@ def life_of(worker: OneWorker, path: Path, goldens: GoldenSource | None = None) 
     digests = DigestCache(path.parent)
     model = open_model(path, None)
     supervisor = cast("WorkerSupervisor", worker)
-    return WorkerLife(supervisor, model, Wishes(1, None, 1), NullHardware(), digests, goldens=goldens)
+    return WorkerLife(supervisor, model, AskedLimits(1, None, 1), NullHardware(), digests, goldens=goldens)
 
 
 async def test_a_file_that_stays_is_loaded(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Levers:
         self.pulled: list[str] = []
         self.state = AgentState()
         self.worker = SimpleNamespace(status=None)
-        self.plane = SimpleNamespace(sessions=0, tokens_per_s=0.0, local={})
+        self.sessions = SimpleNamespace(keys=frozenset, local={}, bridging=SimpleNamespace(tokens_per_s=0.0))
         self.settings = SimpleNamespace(state_dir=state_dir, name="attic", site_url="", carrier=Carrier.AUTO)
 
     def pause(self, *, is_paused: bool) -> None:

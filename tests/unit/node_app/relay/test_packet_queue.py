@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from meshnet.ids import SessionKey
 from meshnet.packets import PACKET_OVERHEAD_BYTES, Packet, PacketKind
-from node_app.relay.packet_queue import Offer, PacketQueue
+from node_app.relay.packet_queue import PacketQueue, QueueResult
 
 A, B, C = (SessionKey(bytes([number]) * 16, 1) for number in range(3))
 LARGE = 10**9
@@ -28,18 +28,22 @@ def queue_of(*keys: SessionKey, limit_bytes: int = 1000) -> PacketQueue:
     return queue
 
 
-def test_strangers_are_dropped_and_counted() -> None:
+def test_packets_of_unknown_sessions_are_dropped_and_counted() -> None:
     queue = queue_of(A)
-    assert queue.offer(packet(B, 1)) is Offer.STRAY
+    assert queue.offer(packet(B, 1)) is QueueResult.STRAY
     assert (queue.stray_packets, len(queue)) == (1, 0)
 
 
 def test_a_session_holds_its_limit_and_no_more_and_hurts_nobody_else() -> None:
     queue = queue_of(A, B, limit_bytes=250)
-    assert [queue.offer(packet(A, number)) for number in range(3)] == [Offer.TAKEN, Offer.TAKEN, Offer.OVERFLOW]
-    assert queue.offer(packet(B, 1)) is Offer.TAKEN
+    assert [queue.offer(packet(A, number)) for number in range(3)] == [
+        QueueResult.TAKEN,
+        QueueResult.TAKEN,
+        QueueResult.OVERFLOW,
+    ]
+    assert queue.offer(packet(B, 1)) is QueueResult.TAKEN
     queue.take(LARGE, always)
-    assert queue.offer(packet(A, 4)) is Offer.TAKEN
+    assert queue.offer(packet(A, 4)) is QueueResult.TAKEN
 
 
 def test_sessions_take_turns_and_keep_their_order() -> None:
@@ -82,4 +86,4 @@ def test_a_dropped_session_leaves_nothing() -> None:
     queue.drop(A)
     queue.drop(A)
     assert len(queue) == 0
-    assert queue.offer(packet(A, 2)) is Offer.STRAY
+    assert queue.offer(packet(A, 2)) is QueueResult.STRAY

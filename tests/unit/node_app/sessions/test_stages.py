@@ -12,7 +12,8 @@ from meshnet.constants import GATEWAY_STAGE
 from meshnet.errors import WorkerError
 from meshnet.ids import SessionKey
 from meshnet.v1 import control_pb2, session_pb2
-from node_app.sessions.stages import CONTROL_BYTES, OPENING_MAX, OpenStage, StageKeeper
+from node_app.relay.packet_queue import PacketQueue
+from node_app.sessions.stages import CONTROL_BYTES, OPENING_MAX, StageKeeper
 from node_app.worker.refusal import StageRefusedError
 
 if TYPE_CHECKING:
@@ -66,13 +67,13 @@ class Node:
     worker: Worker | None = field(default_factory=Worker)
     refusal: StageRefusedError | None = None
     sent: list[control_pb2.NodeMessage] = field(default_factory=list)
-    present: set[SessionKey] = field(default_factory=set)
+    changes: int = 0
 
     def check_admission(self, request: control_pb2.OpenStage) -> None:
         if self.refusal is not None:
             raise self.refusal
 
-    def worker_for_stages(self) -> WorkerClient:
+    def serving_worker(self) -> WorkerClient:
         if self.worker is None:
             raise StageRefusedError("not_ready", "no worker")
         return cast("WorkerClient", self.worker)
@@ -80,11 +81,8 @@ class Node:
     def send_to_site(self, message: control_pb2.NodeMessage) -> None:
         self.sent.append(message)
 
-    def on_stage_opened(self, stage: OpenStage) -> None:
-        self.present.add(stage.key)
-
-    def on_stage_gone(self, stage: OpenStage) -> None:
-        self.present.discard(stage.key)
+    def on_sessions_changed(self) -> None:
+        self.changes += 1
 
     def answers(self) -> list[tuple[str, int, str]]:
         """(body, request id or 0, code) of everything sent."""
@@ -96,10 +94,27 @@ class Node:
         return found
 
 
+class Queue(PacketQueue):
+    """Tells the admitted sessions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.present: set[SessionKey] = set()
+
+    def admit(self, key: SessionKey, limit_bytes: int) -> None:
+        assert limit_bytes >= CONTROL_BYTES
+        super().admit(key, limit_bytes)
+        self.present.add(key)
+
+    def drop(self, key: SessionKey) -> None:
+        super().drop(key)
+        self.present.discard(key)
+
+
 class Setting:
     def __init__(self) -> None:
-        self.node, self.relay = Node(), Relay()
-        self.keeper = StageKeeper(self.relay, self.node)
+        self.node, self.relay, self.queue = Node(), Relay(), Queue()
+        self.keeper = StageKeeper(self.relay, self.queue, self.node)
         self.worker = cast("Worker", self.node.worker)
         self.worker.gate.set()
 
@@ -136,7 +151,7 @@ async def test_a_stage_is_open_on_the_worker_and_at_the_relay_before_the_site_he
     await setting.settle()
     assert setting.node.answers() == [("opened", 1, "")]
     assert setting.node.sent[0].opened.contract.architecture == "fake"
-    assert (setting.worker.opened, setting.relay.bound, setting.node.present) == ([key()], {key()}, {key()})
+    assert (setting.worker.opened, setting.relay.bound, setting.queue.present) == ([key()], {key()}, {key()})
     assert setting.keeper.keys() == {key()}
     assert setting.keeper.opening() == frozenset()
 
@@ -155,7 +170,8 @@ async def test_closing_lets_go_everywhere_and_once(setting: Setting) -> None:
     setting.keeper.close(key(), "again")
     await setting.keeper.drain()
     assert setting.worker.closed == [(key(), "done")]
-    assert (setting.relay.bound, setting.node.present, setting.keeper.keys()) == (set(), set(), frozenset())
+    assert (setting.relay.bound, setting.queue.present, setting.keeper.keys()) == (set(), set(), frozenset())
+    assert setting.node.changes == 2  # it came, and it went
     assert setting.node.answers() == [("opened", 1, "")]
 
 
@@ -246,7 +262,7 @@ async def test_a_relay_that_refuses_closes_what_the_worker_opened(setting: Setti
     await setting.keeper.drain()
     assert setting.node.answers() == [("refused", 1, "ticket_expired")]
     assert setting.worker.closed == [(key(), "ticket_expired")]
-    assert setting.node.present == set()
+    assert setting.queue.present == set()
 
 
 async def test_an_opening_has_a_deadline(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:

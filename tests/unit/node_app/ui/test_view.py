@@ -47,13 +47,13 @@ def test_a_serving_node_shows_its_figures() -> None:
         ({"state": "loading", "reason": "short of memory"}, Mood.WAITING, "Loading", "Short of memory."),
         ({"state": "paused", "sessions": 0}, Mood.PAUSED, "Paused", "No new sessions are taken."),
         ({"state": "paused"}, Mood.PAUSED, "Paused", "2 sessions still going on."),
-        ({"state": "degraded"}, Mood.TROUBLE, "Not serving", "The worker is down. It is started again by itself."),
-        ({"state": "degraded", "reason": "it died."}, Mood.TROUBLE, "Not serving", "It died. It is started again"),
-        ({"state": "self_test_failed"}, Mood.TROUBLE, "Self test failed", "computes wrong numbers"),
-        ({"state": "self_test_failed", "reason": "0 of 8"}, Mood.TROUBLE, "Self test failed", "0 of 8."),
+        ({"state": "degraded"}, Mood.FAILURE, "Not serving", "The worker is down. It is started again by itself."),
+        ({"state": "degraded", "reason": "it died."}, Mood.FAILURE, "Not serving", "It died. It is started again"),
+        ({"state": "self_test_failed"}, Mood.FAILURE, "Self test failed", "computes wrong numbers"),
+        ({"state": "self_test_failed", "reason": "0 of 8"}, Mood.FAILURE, "Self test failed", "0 of 8."),
         ({"is_control_connected": False}, Mood.WAITING, "Waiting for the site", "https://site.example cannot"),
         ({"is_data_connected": False}, Mood.WAITING, "Waiting for the relay", "relay cannot be reached"),
-        ({"notice": "the file differs"}, Mood.TROUBLE, "Ready, but not used", "The file differs."),
+        ({"notice": "the file differs"}, Mood.FAILURE, "Ready, but not used", "The file differs."),
     ],
 )
 def test_each_condition_says_what_it_means(changes: dict[str, object], mood: Mood, headline: str, part: str) -> None:
@@ -67,10 +67,10 @@ def test_each_condition_says_what_it_means(changes: dict[str, object], mood: Moo
     [
         (Observation(), Mood.WAITING, "Looking for the node", "", False),
         (Observation(Contact.ABSENT), Mood.ABSENT, "No node is running", "Start it", True),
-        (Observation(Contact.DIED, pid=7), Mood.TROUBLE, "The node ended unexpectedly", "Process 7 is gone", True),
-        (Observation(Contact.SILENT, pid=7), Mood.TROUBLE, "The node does not answer", "Process 7 runs", False),
-        (Observation(Contact.REFUSED, pid=7), Mood.TROUBLE, "The node refuses this window", "another run", False),
-        (Observation(Contact.STRANGE, detail="It is {odd}."), Mood.TROUBLE, "Something else answers", "{odd}", False),
+        (Observation(Contact.DIED, pid=7), Mood.FAILURE, "The node ended unexpectedly", "Process 7 is gone", True),
+        (Observation(Contact.SILENT, pid=7), Mood.FAILURE, "The node does not answer", "Process 7 runs", False),
+        (Observation(Contact.REFUSED, pid=7), Mood.FAILURE, "The node refuses this window", "another run", False),
+        (Observation(Contact.STRANGE, detail="It is {odd}."), Mood.FAILURE, "Something else answers", "{odd}", False),
     ],
 )
 def test_each_contact_without_a_status_says_what_to_do(

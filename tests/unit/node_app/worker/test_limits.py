@@ -14,7 +14,7 @@ from meshnet.artifact.model.memory import KEPT_STATE_BYTES_MAX, Load, ModelMemor
 from meshnet.errors import WorkerError
 from node_app.artifacts import model_file
 from node_app.settings import LayerSpan
-from node_app.worker.limits import SYSTEM_HEADROOM_BYTES, SYSTEM_HEADROOM_PART, ShardNeed, Wishes, plan_limits
+from node_app.worker.limits import SYSTEM_HEADROOM_BYTES, SYSTEM_HEADROOM_PART, AskedLimits, ShardNeed, plan_limits
 from tests.simulators.deepseek_v4_flash import write_deepseek_v4_flash
 from tests.unit.meshnet.artifact.model.headers import a_header
 
@@ -29,7 +29,7 @@ MIB = 1024 * 1024
 MILLION = 1_048_576
 CACHES = (LayerCache((Rows(10 * 1024),)), LayerCache((Rows(6 * 1024),)))
 NEED = ShardNeed(weights_bytes=100 * MIB, caches=CACHES, width=576, model_context_length=8192)
-WISHES = Wishes(threads=None, context_length=None, max_sessions=8)
+ASKED = AskedLimits(threads=None, context_length=None, max_sessions=8)
 ONE_SESSION_BYTES = NEED.total_bytes(Load(4096, 1)) + SYSTEM_HEADROOM_BYTES
 
 HEADS: dict[str, Value] = {"attention.head_count": 4, "attention.head_count_kv": 2}
@@ -40,25 +40,25 @@ STATES: dict[str, Value] = {
 
 
 def test_plenty_of_memory_gives_every_session_its_whole_context() -> None:
-    limits = plan_limits(NEED, WISHES, cores=4, memory_bytes=8192 * MIB)
+    limits = plan_limits(NEED, ASKED, cores=4, memory_bytes=8192 * MIB)
     assert (limits.threads, limits.context_length, limits.kv_cells) == (4, 4096, 4096 * 8)
     assert limits.max_sessions == 8
 
 
 def test_unknown_memory_refuses_nothing() -> None:
-    assert plan_limits(NEED, WISHES, cores=1, memory_bytes=None).kv_cells == 4096 * 8
+    assert plan_limits(NEED, ASKED, cores=1, memory_bytes=None).kv_cells == 4096 * 8
 
 
 @pytest.mark.parametrize(("spare_mib", "sessions"), [(0, 1), (69, 1), (70, 2), (7 * 70 - 1, 7), (7 * 70, 8), (999, 8)])
 def test_little_memory_takes_sessions_and_never_context(spare_mib: int, sessions: int) -> None:
     # A session more takes 64 MiB of cells and 6 MiB of buffers.
-    limits = plan_limits(NEED, WISHES, cores=4, memory_bytes=ONE_SESSION_BYTES + spare_mib * MIB)
+    limits = plan_limits(NEED, ASKED, cores=4, memory_bytes=ONE_SESSION_BYTES + spare_mib * MIB)
     assert (limits.context_length, limits.kv_cells, limits.max_sessions) == (4096, 4096 * sessions, sessions)
 
 
 def test_too_little_memory_is_refused_with_the_figures() -> None:
     with pytest.raises(WorkerError, match="not_enough_memory") as caught:
-        plan_limits(NEED, WISHES, cores=4, memory_bytes=ONE_SESSION_BYTES - 1)
+        plan_limits(NEED, ASKED, cores=4, memory_bytes=ONE_SESSION_BYTES - 1)
     assert caught.value.message == (
         "needs 816 MiB (weights 100 MiB, a session of 4096 positions 64 MiB, compute buffers 140 MiB, "
         "left to the system 512 MiB), 816 MiB are available; serve fewer --layers or a shorter --context"
@@ -66,15 +66,15 @@ def test_too_little_memory_is_refused_with_the_figures() -> None:
 
 
 def test_an_asked_context_is_kept_or_refused() -> None:
-    asked = Wishes(threads=2, context_length=8192, max_sessions=1)
+    asked = AskedLimits(threads=2, context_length=8192, max_sessions=1)
     assert plan_limits(NEED, asked, cores=4, memory_bytes=None).context_length == 8192
     with pytest.raises(WorkerError, match="context_too_long"):
-        plan_limits(NEED, Wishes(None, 8193, 1), cores=4, memory_bytes=None)
+        plan_limits(NEED, AskedLimits(None, 8193, 1), cores=4, memory_bytes=None)
 
 
 @pytest.mark.parametrize(("asked", "cores", "threads"), [(None, 4, 4), (2, 4, 2), (9, 4, 4)])
 def test_running_threads_never_exceed_the_cores(asked: int | None, cores: int, threads: int) -> None:
-    assert plan_limits(NEED, Wishes(asked, None, 1), cores, None).threads == threads
+    assert plan_limits(NEED, AskedLimits(asked, None, 1), cores, None).threads == threads
 
 
 def test_the_estimate_of_buffers_holds_what_was_measured() -> None:
@@ -83,14 +83,14 @@ def test_the_estimate_of_buffers_holds_what_was_measured() -> None:
 
 def test_a_model_without_kv_needs_none() -> None:
     fake = ShardNeed(weights_bytes=0, caches=(LayerCache(),), width=16, model_context_length=1024)
-    assert plan_limits(fake, WISHES, cores=1, memory_bytes=1024 * MIB).max_sessions == 8
+    assert plan_limits(fake, ASKED, cores=1, memory_bytes=1024 * MIB).max_sessions == 8
 
 
 def test_the_demonstration_model_keeps_its_sessions_on_a_small_machine() -> None:
     """SmolLM2-135M whole: 30 layers with three KV heads of 64, 92 MiB of weights as Q4_1."""
     caches = (LayerCache((Rows(3 * (64 + 64) * 2),)),) * 30
     need = ShardNeed(weights_bytes=92 * MIB, caches=caches, width=576, model_context_length=8192)
-    assert plan_limits(need, WISHES, cores=2, memory_bytes=1536 * MIB).max_sessions == 8
+    assert plan_limits(need, ASKED, cores=2, memory_bytes=1536 * MIB).max_sessions == 8
 
 
 @dataclass(frozen=True)
@@ -143,14 +143,14 @@ def test_sessions_are_planned_to_the_byte_that_inspect_tells(
     for context_length, sessions in product([1000, 4096, MILLION], [1, 3]):
         told = ModelMemory(inventory, caches, opened.header.embedding_length, Load(context_length, sessions))
         memory_bytes = smallest_memory(told.of(span.layer_begin, span.layer_end).total_bytes)
-        wishes = Wishes(None, context_length, 8)
-        assert plan_limits(opened.need, wishes, 2, memory_bytes).max_sessions == sessions
+        asked = AskedLimits(None, context_length, 8)
+        assert plan_limits(opened.need, asked, 2, memory_bytes).max_sessions == sessions
         # A byte less is a session less.
         if sessions > 1:
-            assert plan_limits(opened.need, wishes, 2, memory_bytes - 1).max_sessions == sessions - 1
+            assert plan_limits(opened.need, asked, 2, memory_bytes - 1).max_sessions == sessions - 1
         else:
             with pytest.raises(WorkerError, match="not_enough_memory"):
-                plan_limits(opened.need, wishes, 2, memory_bytes - 1)
+                plan_limits(opened.need, asked, 2, memory_bytes - 1)
 
 
 @pytest.mark.parametrize(

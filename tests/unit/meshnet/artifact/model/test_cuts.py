@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from meshnet.artifact.gguf import read_header
-from meshnet.artifact.model.cuts import CutRule, LegalCuts, cuts_beside, legal_cuts, wrong_cuts
+from meshnet.artifact.model.architectures import CutRule
+from meshnet.artifact.model.cuts import LegalCuts, cuts_beside, legal_cuts, wrong_cuts
 from meshnet.errors import ArtifactError
 from tests.simulators.deepseek_v4_flash import write_deepseek_v4_flash
 from tests.unit.meshnet.artifact.model.headers import a_header

@@ -1,8 +1,7 @@
-"""The model against the worker's list and against this machine's memory."""
+"""The model against the architectures that are served and against this machine's memory."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from meshnet.errors import ArtifactError, MeshnetError
 from node_app.artifacts.model_file import open_model
 from node_app.doctor.findings import Verdict
 from node_app.doctor.judging.model import (
-    SERVED_ARCHITECTURES,
     judge_hardware,
     judge_memory,
     judge_model,
@@ -21,22 +19,15 @@ from node_app.doctor.judging.model import (
 )
 from node_app.hardware.base import MachineFigures
 from node_app.settings import LayerSpan, SettingsError
-from node_app.worker.limits import Wishes
+from node_app.worker.limits import AskedLimits
 from tests.simulators.fake_model import write_fake_model
 
 GIB = 1024**3
-NATIVE = Path(__file__).resolve().parents[5] / "native/src/engine/llama_artifact.cpp"
 
 
 @pytest.fixture
 def fake_model(tmp_path: Path) -> Path:
     return write_fake_model(tmp_path / "fake.gguf", n_layers=4, width=16, context_length=512)
-
-
-def test_the_list_of_architectures_is_the_workers() -> None:
-    declared = re.search(r"kArchitectures = \{([^}]*)\}", NATIVE.read_text())
-    assert declared is not None
-    assert tuple(re.findall(r'"([a-z0-9-]+)"', declared[1])) == SERVED_ARCHITECTURES
 
 
 def test_a_model_is_described(fake_model: Path) -> None:
@@ -80,7 +71,7 @@ def test_an_architecture_that_is_not_served_fails(fake_model: Path) -> None:
 def test_memory(memory_bytes: int | None, verdict: Verdict, part: str, fake_model: Path) -> None:
     caches = (LayerCache((Rows(2 << 20),)),)
     model = replace(open_model(fake_model, None), caches=caches, weights_bytes=128 << 20)
-    finding = judge_memory(model, Wishes(None, None, 4), MachineFigures(2, memory_bytes, memory_bytes))
+    finding = judge_memory(model, AskedLimits(None, None, 4), MachineFigures(2, memory_bytes, memory_bytes))
     assert finding.verdict is verdict
     assert part in finding.summary
     assert bool(finding.advice) == (verdict is not Verdict.OK)
@@ -88,7 +79,7 @@ def test_memory(memory_bytes: int | None, verdict: Verdict, part: str, fake_mode
 
 def test_a_context_beyond_the_model_fails(fake_model: Path) -> None:
     figures = MachineFigures(2, 16 * GIB, 16 * GIB)
-    finding = judge_memory(open_model(fake_model, None), Wishes(None, 1024, 4), figures)
+    finding = judge_memory(open_model(fake_model, None), AskedLimits(None, 1024, 4), figures)
     assert finding.verdict is Verdict.FAILED
     assert "512 positions" in finding.summary
 

@@ -13,7 +13,7 @@ from meshnet.v1 import worker_pb2
 from node_app.reference_worker.sessions.load_news import LoadNews
 from node_app.reference_worker.sessions.machine import StageMachine
 from node_app.reference_worker.sessions.service import WorkerService
-from node_app.reference_worker.sessions.state import WorkerState
+from node_app.reference_worker.sessions.state import ReferenceState
 from tests.simulators.fake_program import FakeProgram
 from tests.simulators.fake_shards import N_LAYERS, load_request
 from tests.simulators.faults import Faults
@@ -61,7 +61,7 @@ async def load(program: SlowProgram) -> list[worker_pb2.LoadProgress]:
     context: Any = Context()
     messages = []
     async with asyncio.timeout(DEADLINE_S):
-        async for message in WorkerService(WorkerState(), program).Load(load_request(0, N_LAYERS), context):
+        async for message in WorkerService(ReferenceState(), program).Load(load_request(0, N_LAYERS), context):
             messages.append(message)
             if message.fraction:
                 program.step.release()
@@ -93,7 +93,7 @@ async def test_a_load_that_nobody_waits_for_ends_at_its_next_step() -> None:
 async def test_a_caller_that_leaves_gives_the_load_up() -> None:
     program = SlowProgram()
     context: Any = Context()
-    messages: Any = WorkerService(WorkerState(), program).Load(load_request(0, N_LAYERS), context)
+    messages: Any = WorkerService(ReferenceState(), program).Load(load_request(0, N_LAYERS), context)
     async with asyncio.timeout(DEADLINE_S):
         assert [(await anext(messages)).fraction for _ in range(2)] == [0.0, 0.25]
         await messages.aclose()

@@ -15,9 +15,9 @@ import pytest
 from meshnet.constants import GATEWAY_STAGE
 from meshnet.failure_codes import FailureCode
 from meshnet.frame import EdgeMessage, Frame, Phase, StageFailure, TokenEvent, write_frame
-from node_app.reference_worker.sessions.machine import StageMachine, Step
+from node_app.reference_worker.sessions.machine import EngineStep, StageMachine
 from node_app.reference_worker.sessions.shard import Outcome
-from node_app.reference_worker.sessions.state import WorkerState
+from node_app.reference_worker.sessions.state import ReferenceState
 from node_app.reference_worker.sessions.stepping import run_steps
 from tests.simulators.engine_step import run_step
 from tests.simulators.fake_shards import KEY, N_LAYERS, load_request, terms
@@ -33,10 +33,12 @@ CHUNK = Frame(
 
 
 @contextlib.asynccontextmanager
-async def stepping(run: Callable[[Step], Outcome], step_deadline_ms: int = 5_000) -> AsyncIterator[WorkerState]:
+async def stepping(
+    run: Callable[[EngineStep], Outcome], step_deadline_ms: int = 5_000
+) -> AsyncIterator[ReferenceState]:
     """A whole fake model with one session whose prompt waits, and the task that runs its steps with `run`."""
     load = plan_load(load_request(0, N_LAYERS))
-    state = WorkerState()
+    state = ReferenceState()
     state.machine = StageMachine(load)
     state.machine.open(spec_for(terms(step_deadline_ms=step_deadline_ms), 0, [load.contract]), time.monotonic())
     state.machine.receive_frame(write_frame(CHUNK), time.monotonic())
@@ -49,7 +51,7 @@ async def stepping(run: Callable[[Step], Outcome], step_deadline_ms: int = 5_000
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def first(state: WorkerState, kind: type[StageFailure | TokenEvent]) -> StageFailure | TokenEvent:
+async def first(state: ReferenceState, kind: type[StageFailure | TokenEvent]) -> StageFailure | TokenEvent:
     """The first message to the Gateway of this kind."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
@@ -72,7 +74,7 @@ async def test_tokens_come_as_steps_end() -> None:
 async def test_an_error_that_nobody_foresaw_ends_the_session_and_its_words_are_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def fail(step: Step) -> Outcome:
+    def fail(step: EngineStep) -> Outcome:
         raise RuntimeError(f"the prompt {step.waiting.frame.token_ids}")
 
     with caplog.at_level(logging.ERROR):
@@ -89,7 +91,7 @@ async def test_an_error_that_nobody_foresaw_ends_the_session_and_its_words_are_n
 async def test_a_session_fails_in_time_while_its_step_still_runs() -> None:
     may_end = threading.Event()
 
-    def stall(_step: Step) -> Outcome:
+    def stall(_step: EngineStep) -> Outcome:
         may_end.wait(DEADLINE_S)
         return Outcome()
 

@@ -1,0 +1,48 @@
+"""Packets on their way to the worker's bridge.
+
+Invariants: those of `PacketQueue`. A session that overflows is ended, and no other session waits for it. The queue
+outlives a worker: sessions are dropped from it as they end. One event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from meshnet.failure_codes import FailureCode
+from node_app.relay.packet_queue import PacketQueue, QueueResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from meshnet.ids import SessionKey
+    from meshnet.packets import Packet
+
+# One write to the worker; well under gRPC's limit on the channel.
+BATCH_BYTES = 1024 * 1024
+
+
+class WorkerQueue(PacketQueue):
+    """A packet queue whose reader waits. `end_session`: takes key, code and message; called for an overflow."""
+
+    def __init__(self, end_session: Callable[[SessionKey, str, str], None]) -> None:
+        super().__init__()
+        self._end_session = end_session
+        self._has_packets = asyncio.Event()
+
+    def receive(self, packets: Iterable[Packet]) -> None:
+        """Take packets for the worker, from the relay or of this machine's own sessions."""
+        for packet in packets:
+            if self.offer(packet) is QueueResult.OVERFLOW:
+                message = "more in flight than its windows allow"
+                self._end_session(packet.key, FailureCode.WINDOW_EXCEEDED, message)
+        self._has_packets.set()
+
+    async def next_batch(self) -> list[Packet]:
+        """Wait until a packet is held; remove and return packets worth up to `BATCH_BYTES`, one at least."""
+        while True:
+            self._has_packets.clear()
+            packets = self.take(BATCH_BYTES, lambda _: True)
+            if packets:
+                return packets
+            await self._has_packets.wait()

@@ -1,0 +1,64 @@
+"""The one table of model architectures: which are served, where they may be cut, and what their layers keep.
+
+Invariants: a served architecture has a cut rule and a cache layout. The worker's own list (`kArchitectures` in
+native/src/engine/llama_artifact.cpp) holds the same names, which a test compares. An architecture that is not served is
+listed if `meshnet inspect` can read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class CutRule(StrEnum):
+    """The reason for a model's legal cuts."""
+
+    EVERY = "every cut: layers hand over hidden rows alone"
+    INDEXER = "a layer that reuses the indexer selection of an earlier one stays with it"
+    UNKNOWN = "it is not known where this architecture may be cut"
+
+
+class CacheLayout(Enum):
+    """What the layers keep of the tokens of a sequence. `caches` computes the sizes."""
+
+    KEYS_AND_VALUES = auto()
+    WINDOWED_OF_TWO = auto()  # every second layer has a sliding window, unless the metadata say otherwise
+    WINDOWED_OF_SIX = auto()  # five of six layers have one
+    LATENT = auto()  # compressed keys and values of multi-head latent attention
+    LATENT_WITH_INDEXER = auto()
+    COMPRESSED = auto()  # rows that stand for several tokens
+    WITH_RECURRENT_LAYERS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """One architecture, as Meshnet knows it."""
+
+    cut_rule: CutRule
+    cache_layout: CacheLayout
+    is_served: bool = True
+
+
+_PLAIN: Final = Architecture(CutRule.EVERY, CacheLayout.KEYS_AND_VALUES)
+# By `general.architecture` of a GGUF file. `fake` is the test engine's.
+ARCHITECTURES: Final[Mapping[str, Architecture]] = {
+    "llama": _PLAIN,
+    "qwen2": _PLAIN,
+    "qwen3": _PLAIN,
+    "qwen3moe": _PLAIN,
+    "glm4moe": _PLAIN,
+    "gpt-oss": Architecture(CutRule.EVERY, CacheLayout.WINDOWED_OF_TWO),
+    "gemma3": Architecture(CutRule.EVERY, CacheLayout.WINDOWED_OF_SIX),
+    "deepseek2": Architecture(CutRule.EVERY, CacheLayout.LATENT),
+    "deepseek4": Architecture(CutRule.INDEXER, CacheLayout.COMPRESSED),
+    "qwen35": Architecture(CutRule.EVERY, CacheLayout.WITH_RECURRENT_LAYERS),
+    "qwen35moe": Architecture(CutRule.EVERY, CacheLayout.WITH_RECURRENT_LAYERS),
+    "glm-dsa": Architecture(CutRule.INDEXER, CacheLayout.LATENT_WITH_INDEXER, is_served=False),
+    "fake": Architecture(CutRule.EVERY, CacheLayout.KEYS_AND_VALUES, is_served=False),
+}
+SERVED_ARCHITECTURES: Final = tuple(name for name, one in ARCHITECTURES.items() if one.is_served)

@@ -1,0 +1,31 @@
+"""An architecture is served only if everything about it is known, here and in the worker."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from meshnet.artifact.model import caches
+from meshnet.artifact.model.architectures import ARCHITECTURES, SERVED_ARCHITECTURES, CacheLayout, CutRule
+
+ROOT = Path(__file__).resolve().parents[5]
+
+
+def names_of_the_worker(source: str) -> list[str]:
+    """The names in the definition of `kArchitectures`."""
+    (definition,) = re.findall(r"kArchitectures\s*=\s*\{(.*?)\};", source, flags=re.DOTALL)
+    return re.findall(r'"([a-z0-9-]+)"', definition)
+
+
+def test_the_worker_serves_the_same() -> None:
+    (file,) = (ROOT / "native/src").rglob("llama_artifact.cpp")
+    names = names_of_the_worker(file.read_text())
+    assert len(names) == len(set(names)) == len(SERVED_ARCHITECTURES) > 10
+    assert set(names) == set(SERVED_ARCHITECTURES)
+    # The control: a list with another name is another list.
+    assert set(names_of_the_worker(file.read_text().replace('"llama"', '"lama"'))) != set(SERVED_ARCHITECTURES)
+
+
+def test_all_is_known_of_what_is_served() -> None:
+    assert [name for name in SERVED_ARCHITECTURES if ARCHITECTURES[name].cut_rule is CutRule.UNKNOWN] == []
+    assert set(caches._READERS) == set(CacheLayout)
