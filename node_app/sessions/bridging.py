@@ -63,7 +63,7 @@ class Bridging:
 
     @property
     def tokens_per_s(self) -> float:
-        """Token events that this node's tails emitted, per second."""
+        """Token events a second that this node's worker sent, over the last seconds."""
         return self._tokens.per_s(time.monotonic())
 
     async def run(self, bridge: Bridge) -> None:

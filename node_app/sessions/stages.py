@@ -85,7 +85,7 @@ class OpenStage:
 
     @property
     def binding(self) -> Binding:
-        """Its place at the relay."""
+        """The session and stage number that name it at the relay."""
         return Binding(self.key, self.stage)
 
 

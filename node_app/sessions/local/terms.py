@@ -38,8 +38,8 @@ class LocalRequest:
     """One generation.
 
     Attributes:
-        max_tokens: generated at most.
-        sampling: its seed is set.
+        max_tokens: the most tokens to generate.
+        sampling: with a seed.
         end_tokens: ids that end the generation.
     """
 
