@@ -2,8 +2,9 @@
 
     python3 packaging/bootstrap.py
 
-Standard library only; runs under the system's Python. Idempotent: a stamp of everything it depends on makes the second
-call return at once. Exit status 2 with one line on stderr when something must be installed by hand first.
+It needs only the standard library and runs under the system's Python. Idempotent: a stamp records everything that the
+set-up depends on, so that a second call returns at once. If something must be installed by hand first, it prints one
+line on stderr and returns exit status 2.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ INPUTS = tuple(
 STAMP = BUILD / "bootstrap.stamp"
 MINIMUM_PYTHON = (3, 11)
 EXTRAS = "site,node,tray,dev"
-# Build back ends come first, pinned, so that nothing is built in an isolated environment with unpinned ones.
+# Pinned build back ends, installed first, so that no package is built in an isolated environment with unpinned ones.
 BUILD_BACK_ENDS = ("editables", "hatchling", "scikit-build-core")
 _STEP_TIMEOUT_S = 3600
 _EXIT_PREREQUISITE = 2
@@ -45,8 +46,12 @@ _EXIT_INTERRUPTED = 130
 
 
 def _inputs_digest() -> str:
-    """Digest what decides the set-up: only those tables of pyproject, so that a new lint rule installs nothing."""
-    import tomllib  # noqa: PLC0415 - newer than the Pythons that must still be told they are too old
+    """Return a digest of everything that the set-up depends on.
+
+    Of pyproject.toml it takes only the tables of the build and the dependencies, so that a new lint rule does not
+    install everything again.
+    """
+    import tomllib  # noqa: PLC0415 - absent from Pythons that are too old, which `main` refuses with a message
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     tables = [project["build-system"], project["project"], project["tool"]["hatch"]]
@@ -94,10 +99,10 @@ def _install_python_packages() -> None:
 
 
 def _install_bindings() -> None:
-    """Install llama-cpp-python from the verified archive without its library: ours is used (LLAMA_CPP_LIB_PATH)."""
+    """Install llama-cpp-python from the verified archive, without its own library; LLAMA_CPP_LIB_PATH names ours."""
     _run(str(VENV_PYTHON), "native/tools/llama_source.py", "fetch")
     sys.path.insert(0, str(ROOT / "native/tools"))
-    import llama_source  # noqa: PLC0415 - lives outside this folder
+    import llama_source  # noqa: PLC0415 - it is in another folder
 
     at = llama_source.places(ROOT)
     archive = at.downloads / llama_source.read_provenance(at.provenance).archive.file_name
@@ -109,12 +114,12 @@ def _step(name: str, started_s: float) -> None:
 
 
 def bootstrap() -> None:
-    """Bring the checkout up to date.
+    """Set up the checkout; if it is up to date, do nothing.
 
     Raises:
         MissingPrerequisiteError: something must be installed by hand first.
-        subprocess.CalledProcessError: a step failed; it has told why.
-        ModelFetchError: the demo model could not be had, or is not the one in its manifest.
+        subprocess.CalledProcessError: a step failed and has printed the reason.
+        ModelFetchError: the demo model could not be fetched, or does not match its manifest.
     """
     digest = _inputs_digest()
     if _is_current(digest):
@@ -136,10 +141,10 @@ def bootstrap() -> None:
 
 
 def main() -> int:
-    """Check what can be checked without help, then set up."""
+    """Check Python's version, then set up; return the exit status."""
     if sys.version_info < MINIMUM_PYTHON:
         wanted, found = ".".join(map(str, MINIMUM_PYTHON)), ".".join(map(str, sys.version_info[:3]))
-        print(f"bootstrap: Python {wanted} or newer is needed, this is {found}", file=sys.stderr)
+        print(f"bootstrap: run it with Python {wanted} or newer; this is {found}", file=sys.stderr)
         return _EXIT_PREREQUISITE
     try:
         bootstrap()
@@ -150,7 +155,7 @@ def main() -> int:
         print(f"bootstrap: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nbootstrap: interrupted; the next run goes on from here", file=sys.stderr)
+        print("\nbootstrap: interrupted; the next run continues from here", file=sys.stderr)
         return _EXIT_INTERRUPTED
     return 0
 

@@ -1,10 +1,11 @@
-"""A Chromium for the browser tests: this machine's own, else the distribution's package.
+"""Provide a Chromium for the browser tests: this machine's own, or else the distribution's package.
 
     python3 packaging/chromium.py
 
-Standard library only. As root, or where sudo asks for no password, the package is installed; elsewhere it is unpacked,
-with the libraries that this machine lacks, into build/browser. Nothing but `make test` needs it, and the test library's
-own browsers are never downloaded. Exit status 2 with one line on stderr where no browser can be had this way.
+It needs only the standard library. If the user is root, or sudo asks for no password, the package is installed;
+otherwise it is unpacked into build/browser, with the libraries that this machine lacks. Only `make test` needs a
+browser, and the browsers of the test library are never downloaded. If no browser can be provided, it prints one line on
+stderr and returns exit status 2.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ import system_packages
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
-# Names a browser outright; it must speak Chromium's debugging protocol.
+# If this variable names a browser, it is used; it must speak Chromium's debugging protocol.
 VARIABLE = "MESHNET_TEST_BROWSER"
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 PACKAGE = "chromium"
 _START_TIMEOUT_S = 60
 
-# Libraries, fonts and their settings are looked for beside the program first.
+# Makes the browser look for its libraries, fonts and font settings in its own folder first.
 _START_SCRIPT = """\
 #!/bin/sh
 # Written by packaging/chromium.py: starts the browser that is unpacked beside this file.
@@ -39,21 +40,21 @@ exec "$root/usr/lib/chromium/chromium" "$@"
 
 
 def find(build: Path = BUILD) -> str | None:
-    """Return a browser to drive, or None where there is none yet."""
+    """Return the path of a browser; None if there is none yet."""
     named = os.environ.get(VARIABLE)
     if named:
         return named
     unpacked = build / "browser/start"
-    if unpacked.exists():  # only where the path has none that starts
+    if unpacked.exists():  # `provide` unpacks one only if no browser on the path starts
         return str(unpacked)
     return next((path for path in map(shutil.which, PROGRAMS) if path is not None), None)
 
 
 def provide(build: Path) -> str:
-    """Make a browser available and return a line saying how. Idempotent.
+    """Make a browser available and return a line that says how. Idempotent.
 
     Raises:
-        MissingPrerequisiteError: it cannot be had from this machine's packages.
+        MissingPrerequisiteError: this machine's package manager cannot provide one.
     """
     found = find(build)
     if found is not None and _starts(found):
@@ -65,12 +66,12 @@ def provide(build: Path) -> str:
             return f"browser: {PACKAGE} installed"
         return _unpack(build / "browser")
     except system_packages.MissingPrerequisiteError as error:
-        message = f"install Chromium or Chrome, or name one in {VARIABLE}: {error}"
+        message = f"install Chromium or Chrome, or set {VARIABLE} to the path of one: {error}"
         raise system_packages.MissingPrerequisiteError(message) from error
 
 
 def _starts(program: str) -> bool:
-    """Whether it runs here at all: on Ubuntu the program may only say that it wants a snap."""
+    """Return whether a program runs; on Ubuntu `chromium-browser` may only print that it needs a snap."""
     try:
         done = subprocess.run([program, "--version"], capture_output=True, timeout=_START_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -88,7 +89,7 @@ def _unpack(prefix: Path) -> str:
 
 
 def main() -> int:
-    """Provide a browser, or say in one line what to do."""
+    """Provide a browser; if that fails, print one line with the remedy."""
     return system_packages.run_provider("browser", provide, BUILD)
 
 

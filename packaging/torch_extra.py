@@ -1,10 +1,11 @@
-"""PyTorch for the reference engine and its tests: the extras [torch] and [transformers] with PyTorch's build for CPUs.
+"""Installs PyTorch for the reference engine: the extras [torch] and [transformers], with PyTorch's build for CPUs.
 
     .venv/bin/python packaging/torch_extra.py
 
-Run with the environment's own Python. Nothing but `make test`, `make oracle`, `make bench-baseline` and those who want
-the engine needs it: 210 MB to fetch and 830 MB on disk, so `make bootstrap` leaves it out. Where pip's own indexes have
-no build for CPUs, it comes from PyTorch's index. Exit status 1 with pip's words where it cannot be had.
+Run it with the Python of the virtual environment. Only the reference engine, `make test`, `make oracle` and
+`make bench-baseline` need PyTorch. It takes 210 MB to download and 830 MB on disk, so `make bootstrap` does not install
+it. If pip's configured indexes have no build for CPUs, it comes from PyTorch's index. If the installation fails, pip
+prints the reason, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VERSION = "2.13.0"
-# Reads folders of safetensors; what they need in turn is in constraints.txt as well.
+# Libraries that read folders of safetensors; constraints.txt also pins their own dependencies.
 LIBRARIES = ("safetensors", "transformers")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _INSTALL_TIMEOUT_S = 1800
 
 
 def commands() -> list[list[str]]:
-    """Return the ways to install PyTorch, the first that works being enough."""
+    """Return the commands that install PyTorch; run them in order until one succeeds."""
     torch = [*_pip(), f"torch=={VERSION}+cpu"]
     return [torch, [*torch, "--extra-index-url", CPU_INDEX]]
 
 
 def provide() -> bool:
-    """Install what is not there yet in some version; whether all of it is there now. Idempotent."""
+    """Install PyTorch and LIBRARIES unless some version is installed; return whether all are. Idempotent."""
     if importlib.util.find_spec("torch") is None and not any(_succeeds(command) for command in commands()):
         return False
     missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
@@ -51,11 +52,11 @@ def _succeeds(command: list[str]) -> bool:
 
 
 def main() -> int:
-    """Make it available and say so."""
+    """Install PyTorch, print the result and return the exit status."""
     if not provide():
-        print(f"torch: PyTorch {VERSION} for CPUs, or transformers, cannot be had here", file=sys.stderr)
+        print(f"torch: PyTorch {VERSION} for CPUs, or transformers, could not be installed", file=sys.stderr)
         return 1
-    print("torch: there")
+    print("torch: installed")
     return 0
 
 

@@ -32,7 +32,7 @@ PYTHON_ROOTS = ("shared/meshnet", "tracker_site", "node_app", "packaging", "nati
 CPP_ROOTS = ("native/src",)
 AT_LEAST = {"if": 4.0}
 AT_MOST = {"what": 3.0, "where": 2.5}
-# With fewer words, a single "where" would miss its bar. A smaller folder is counted with the files of its root.
+# With fewer words, a single "where" would miss its bar. A smaller folder is counted with others: `by_folder`.
 FOLDER_WORDS_MIN = 400
 _LONGEST_SENTENCES = 20
 _GENERATED = re.compile(r"_pb2(_grpc)?\.py$|/migrations/")
@@ -181,13 +181,20 @@ def read_root(checkout: Path, root: str) -> list[Passage]:
 
 
 def by_folder(passages: Iterable[Passage], root: str) -> dict[str, Count]:
-    """Count the passages of a root by its folders; a folder with few words is counted with the root's own files."""
+    """Count the passages of a root by its folders.
+
+    A folder with few words is counted with the root's own files. If these have few words too, they are counted with
+    the largest folder.
+    """
     counts: dict[str, Count] = {}
     for passage in passages:
         below = passage.path.removeprefix(f"{root}/").split("/")
         counts.setdefault(f"{root}/{below[0]}" if len(below) > 1 else root, Count()).add(passage.text)
     for name in [name for name, count in counts.items() if name != root and count.words < FOLDER_WORDS_MIN]:
         counts.setdefault(root, Count()).merge(counts.pop(name))
+    if root in counts and len(counts) > 1 and counts[root].words < FOLDER_WORDS_MIN:
+        few = counts.pop(root)
+        max(counts.values(), key=lambda count: count.words).merge(few)
     return dict(sorted(counts.items()))
 
 

@@ -1,6 +1,6 @@
-"""The site: Tracker, Gateway and relay in one deployable.
+"""The site: Tracker, Gateway and relay, deployed together.
 
 Invariant: imports run one way, `openai_api, chat -> gateway -> routes -> control_plane -> billing -> nodes ->
-catalog -> accounts -> database`; `config` and `commands` wire them; `relay` knows only `meshnet`. It never imports
-`node_app`.
+catalog -> accounts -> database`. `config` and `commands` wire the apps together. `relay` imports only `meshnet`. No
+module of the site imports `node_app`.
 """

@@ -1,7 +1,7 @@
 """Secrets that the site draws once and keeps in its data directory.
 
-Invariant: a secret is readable by its owner only, appears whole or not at all, and of two processes that start at once
-both end up with the same one.
+Invariants: only the owner can read a secret's file, and the file is never partly written. If two processes start at
+once, both use the same secret.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def read_or_create(path: Path, draw: Callable[[], bytes]) -> bytes:
-    """Return the secret in `path`, drawing and storing it the first time.
+    """Return the secret in `path`; if there is no such file, draw a secret and store it.
 
     Raises:
-        OSError: the folder cannot be written, or the file cannot be read.
+        OSError: the folder cannot be written or the file cannot be read.
     """
     if path.exists():
         return path.read_bytes()
@@ -31,7 +31,7 @@ def read_or_create(path: Path, draw: Callable[[], bytes]) -> bytes:
             file.write(draw())
             file.flush()
             os.fsync(file.fileno())
-        # A link fails where another process was first; then its secret is the one.
+        # If another process was first, the link fails and that process's secret is used.
         with contextlib.suppress(FileExistsError):
             path.hardlink_to(draft)
     finally:

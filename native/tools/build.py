@@ -1,8 +1,9 @@
-"""Build the native part: source, configuration, compilation, with progress.
+"""Build the native part: fetch llama.cpp's source, configure, compile, and show progress.
 
     build.py [PRESET] [--target NAME ...] [--option NAME=VALUE ...]
 
-Progress is a bar on a terminal and a line every few per cent elsewhere; the full output is in build/reports.
+If standard output is a terminal, progress is a bar; otherwise it is a line every 15 s. The full output is in
+build/reports.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ EXIT_INTERRUPTED = 130
 
 @dataclass
 class Progress:
-    """Turns ninja's `[k/n]` lines into a bar (terminal) or sparse lines (anything else)."""
+    """Turns ninja's `[k/n]` lines into a bar if `terminal`, otherwise into a line every 15 s."""
 
     terminal: bool
     started_s: float
@@ -40,7 +41,7 @@ class Progress:
     recent: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
 
     def receive(self, line: str, now_s: float) -> str:
-        """Take one line of output and return what to print now, possibly nothing."""
+        """Take one line of output and return the text to print now, which may be empty."""
         self.recent.append(line)
         match = _STEP.match(line)
         if match is None:
@@ -79,12 +80,14 @@ def _run_with_progress(command: list[str], log: Path) -> int:
     if progress.terminal and progress.total:
         sys.stdout.write("\n")
     if process.returncode:
-        sys.stderr.write("\n".join(progress.recent) + f"\nnative: failed; all of it is in {log.relative_to(ROOT)}\n")
+        sys.stderr.write(
+            "\n".join(progress.recent) + f"\nnative: failed; the full output is in {log.relative_to(ROOT)}\n"
+        )
     return process.returncode
 
 
 def _tool(name: str) -> str:
-    """Return the virtual environment's copy of a tool, else the one on the path."""
+    """Return the virtual environment's copy of a tool; if it has none, the name, to be found on the path."""
     beside = Path(sys.executable).with_name(name)
     return str(beside) if beside.exists() else name
 
@@ -93,7 +96,7 @@ def build(preset: str, targets: list[str], options: list[str]) -> int:
     """Configure and build one preset; return the exit status of the step that failed, or 0.
 
     Raises:
-        SourceError: llama.cpp's source is not what the provenance manifest says.
+        SourceError: llama.cpp's source does not match the provenance manifest.
     """
     reports = ROOT / "build" / "reports"
     reports.mkdir(parents=True, exist_ok=True)
@@ -111,9 +114,9 @@ def build(preset: str, targets: list[str], options: list[str]) -> int:
 
 
 def main() -> int:
-    """Run one build from the command line."""
+    """Parse the command line, build, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("preset", nargs="?", default="cpu")
+    parser.add_argument("preset", nargs="?", default="cpu", help="a preset of native/CMakePresets.json (cpu)")
     parser.add_argument("--target", action="append", default=[], help="build only this target; may be repeated")
     parser.add_argument("--option", action="append", default=[], help="a CMake option NAME=VALUE; may be repeated")
     arguments = parser.parse_args()
@@ -123,7 +126,7 @@ def main() -> int:
         print(f"native: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nnative: interrupted; the next run goes on from here", file=sys.stderr)
+        print("\nnative: interrupted; the next run continues from here", file=sys.stderr)
         return EXIT_INTERRUPTED
 
 

@@ -1,11 +1,11 @@
-"""Fuzz what comes from peers and relays: build, seed, run, and one line of JSON at the end.
+"""Fuzz the worker's readers of messages from peers and relays; print one line of JSON at the end.
 
     fuzz.py [--seconds N]
 
-The fuzzer runs for that long over a corpus that is kept in build/fuzz and grown from run to run; its seeds are the
-byte vectors of tests/vectors. A second fuzzer, over a reader with a planted mistake that no seed reaches, must find
-it. Exit status 1: a crash, nothing executed, or a control that found nothing. Exit status 2, with one line: clang is
-not there and cannot be installed.
+The program builds the fuzzer, writes its seeds from the byte vectors of tests/vectors, and runs it for N seconds over a
+corpus that build/fuzz keeps and every run extends. As a control, a second fuzzer runs over a reader with a planted
+mistake that no seed reaches, and must find it. Exit status 1: the fuzzer found a crash or executed no more than its
+seeds, or the control found nothing. Exit status 2, with one line on stderr: clang is missing and cannot be installed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from source_tree import SourceError
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "packaging"))
 
-import system_packages  # noqa: E402 - the path comes first
+import system_packages  # noqa: E402 - after the path is set
 
 PACKAGES = ("clang", "libclang-rt-dev")
 BINARIES = ROOT / "build/native/fuzz/bin"
@@ -34,24 +34,24 @@ FOLDER = ROOT / "build/fuzz"
 FUZZER, CONTROL = "wire_fuzzer", "planted_bug_fuzzer"
 SECONDS = 60
 CONTROL_SECONDS = 120
-# Reading a corpus, and the last input, may take this long beyond a run's time.
+# Seconds that a run may take beyond its time, to read the corpus and to end its last input.
 END_SECONDS = 120
 EXIT_PREREQUISITE = 2
-# A single input that takes this long, or this much memory, is a finding too.
+# If a single input takes longer or more memory than this, that is a finding too.
 INPUT_TIMEOUT_S = 10
 MEMORY_MB = 2048
 INPUT_BYTES = 64 * 1024
 _EXECUTIONS = re.compile(r"^stat::number_of_executed_units:\s*(\d+)$", re.MULTILINE)
 _FINDINGS = ("crash-*", "leak-*", "oom-*", "timeout-*")
 
-# Kinds of a record: native/fuzz/wire_records.h.
+# Bits of a record's kind, as in native/fuzz/wire_records.h.
 EDGE_MESSAGE, TO_TAIL, FROM_BRIDGE = 1, 2, 4
 RECORD_MAX_BYTES = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One fuzzer's run. `seconds` is the wall time."""
+    """Result of one fuzzer's run. `seconds` is wall time; `findings` are input files; `status` is the exit status."""
 
     executions: int
     findings: list[Path]
@@ -61,12 +61,16 @@ class Run:
 
 
 def record(kind: int, message: bytes) -> bytes:
-    """One message of an input."""
+    """Return the bytes of one record of an input: kind, length of the message (2 bytes, little-endian), message."""
     return bytes([kind]) + len(message).to_bytes(2, "little") + message
 
 
 def seeds(vectors: Path) -> dict[str, bytes]:
-    """Inputs by name: every vector to both stages from peer and bridge, and all good ones in a row."""
+    """Return the seed inputs by name.
+
+    Every vector is sent to the head and the tail, from a peer and from the bridge; the good vectors of each kind also
+    follow each other in one input.
+    """
     found: dict[str, bytes] = {}
     rows = dict.fromkeys(range(8), b"")
     for file, is_edge in (("frames.json", 0), ("edge_messages.json", EDGE_MESSAGE)):
@@ -87,28 +91,28 @@ def _vectors(path: Path) -> list[tuple[str, dict[str, str]]]:
 
 
 def executions_in(output: str) -> int:
-    """What a run with -print_final_stats=1 says that it executed; 0 where it says nothing."""
+    """Return the number of executed inputs from the output of -print_final_stats=1; 0 if it is not there."""
     found = _EXECUTIONS.findall(output)
     return int(found[-1]) if found else 0
 
 
 def provide_clang() -> None:
-    """Make clang with its fuzzer available.
+    """Install clang and its fuzzer library if they are missing.
 
     Raises:
-        MissingPrerequisiteError: it is not there and may not be installed.
+        MissingPrerequisiteError: they are missing and cannot be installed.
     """
     if shutil.which("clang++") and _builds_a_fuzzer():
         return
     as_root = system_packages.root_command()
     if as_root is None:
         wanted = " ".join(PACKAGES)
-        raise system_packages.MissingPrerequisiteError(f"without root this must be installed first: {wanted}")
+        raise system_packages.MissingPrerequisiteError(f"install these first, which needs root: {wanted}")
     system_packages.install(list(PACKAGES), as_root)
 
 
 def _builds_a_fuzzer() -> bool:
-    """The compiler alone is not enough: its run time is a package of its own."""
+    """Return whether clang can link a fuzzer; the fuzzer's run-time library is a package of its own."""
     program = 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }'
     command = ["clang++", "-fsanitize=fuzzer,address,undefined", "-x", "c++", "-", "-o", "/dev/null"]
     done = subprocess.run(command, input=program, capture_output=True, text=True, timeout=60, check=False)
@@ -126,10 +130,16 @@ def write_seeds(folder: Path) -> int:
 
 
 def run(name: str, corpora: list[Path], limit: str, seconds: int) -> Run:
-    """Run a fuzzer program to the end of `limit`; what it finds is kept under build/fuzz/NAME-findings.
+    """Run a fuzzer program and keep its findings in build/fuzz/NAME-findings.
+
+    Args:
+        name: the program.
+        corpora: folders of inputs; new inputs go into the first.
+        limit: the fuzzer's option that ends the run, for example "-max_total_time=60".
+        seconds: the time that the run is expected to take.
 
     Raises:
-        subprocess.TimeoutExpired: it did not end by itself, long after `seconds`.
+        subprocess.TimeoutExpired: the program has not ended END_SECONDS after `seconds`.
     """
     findings = FOLDER / f"{name}-findings"
     shutil.rmtree(findings, ignore_errors=True)
@@ -163,7 +173,7 @@ def fuzz(seconds: int) -> int:
     harmless = run(CONTROL, inputs, "-runs=0", 0)
     control = run(CONTROL, inputs, f"-max_total_time={CONTROL_SECONDS}", CONTROL_SECONDS)
     if harmless.status:
-        print("fuzz: a seed reaches the planted mistake, which is to be found", file=sys.stderr)
+        print("fuzz: a seed already reaches the planted mistake, so the control proves nothing", file=sys.stderr)
     figures = {
         "executions": main.executions,
         "seconds": round(main.seconds, 1),
@@ -178,10 +188,12 @@ def fuzz(seconds: int) -> int:
 
 
 def main() -> int:
-    """Run from the command line."""
+    """Parse the command line, build and fuzz; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    of_control = f"its control takes {CONTROL_SECONDS} s at most beside them"
-    parser.add_argument("--seconds", type=int, default=SECONDS, help=f"of the fuzzer ({SECONDS}); {of_control}")
+    of_control = f"the control then takes at most {CONTROL_SECONDS} s more"
+    parser.add_argument(
+        "--seconds", type=int, default=SECONDS, help=f"run time of the fuzzer (default: {SECONDS}); {of_control}"
+    )
     arguments = parser.parse_args()
     try:
         provide_clang()

@@ -1,23 +1,23 @@
-"""How many build jobs this machine can bear: affinity, the container's processor quota, and free memory."""
+"""Number of build jobs that fit this machine: by processors, the container's processor quota, and free memory."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-# The largest of llama.cpp's translation units takes about this much. Source: measured on the pinned tree.
+# Memory that compiling llama.cpp's largest translation unit takes. Source: measured on the pinned tree.
 JOB_MEMORY_BYTES = 1536 * 1024 * 1024
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii").strip()
-    except OSError:  # This kernel or container has no such file: no limit is known from it.
+    except OSError:  # This kernel or container has no such file, so it sets no limit.
         return ""
 
 
 def quota_processors(cgroup: Path) -> float:
-    """Return the processor quota of a container as a number of processors; infinite where there is none."""
+    """Return the processor quota of a container as a number of processors; infinity if there is no quota."""
     quota, _, period = _read(cgroup / "cpu.max").partition(" ")
     if not quota:
         quota = _read(cgroup / "cpu/cpu.cfs_quota_us")
@@ -28,7 +28,7 @@ def quota_processors(cgroup: Path) -> float:
 
 
 def available_memory_bytes(cgroup: Path, meminfo: Path) -> float:
-    """Return the memory that may still be used: the machine's available, cut to the container's limit."""
+    """Return the smaller of the machine's available memory and the container's limit; infinity if neither is known."""
     available = [line for line in _read(meminfo).splitlines() if line.startswith("MemAvailable:")]
     container = [_read(cgroup / name) for name in ("memory.max", "memory/memory.limit_in_bytes")]
     limits = [int(line.split()[1]) * 1024.0 for line in available]

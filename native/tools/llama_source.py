@@ -1,10 +1,10 @@
 """The pinned llama.cpp source: fetch, verify, unpack, patch, verify again.
 
-    llama_source.py fetch     make build/llama.cpp what native/provenance.json says (well under 1 s when it already is)
-    llama_source.py verify    from the archive: clean digest, every patch in order, final digest, negative controls
+    llama_source.py fetch     make build/llama.cpp match native/provenance.json (well under 1 s if it already does)
+    llama_source.py verify    unpack and patch anew, check all digests, and check that altered sources are refused
     llama_source.py record    write the digests of a changed patch stack into native/provenance.json
 
-Invariant: build/llama.cpp appears under that name only after both tree digests matched.
+Invariant: a source tree gets the name build/llama.cpp only after its digest matched before and after patching.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EDITED_VARIABLE = "MESHNET_EDITED_LLAMA"
 
 @dataclass(frozen=True)
 class Provenance:
-    """What `native/provenance.json` promises. Digests are SHA-256 in lower-case hex."""
+    """Contents of `native/provenance.json`. Digests are SHA-256 in lower-case hex."""
 
     archive: PypiArchive
     subtree: str
@@ -39,7 +39,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the parts lie in a checkout."""
+    """Paths of the parts in a checkout."""
 
     provenance: Path
     patches: Path
@@ -50,7 +50,7 @@ class Places:
 
 
 def places(root: Path) -> Places:
-    """Return the places of the checkout at `root`."""
+    """Return the paths of the checkout at `root`."""
     native, build = root / "native", root / "build"
     return Places(
         provenance=native / "provenance.json",
@@ -82,10 +82,10 @@ def read_provenance(path: Path) -> Provenance:
         raise SourceError(f"{path}: not a provenance manifest: {error!r}") from error
 
 
-def _require_tree(tree: Path, expected: str, what: str) -> int:
+def _require_tree(tree: Path, expected: str, name: str) -> int:
     found, files = tree_digest(tree)
     if found != expected:
-        raise SourceError(f"{what}: tree digest is {found}, expected {expected} ({files} files)")
+        raise SourceError(f"{name}: tree digest is {found}, expected {expected} ({files} files)")
     return files
 
 
@@ -98,34 +98,34 @@ def _inputs(at: Places) -> dict[str, str]:
 def _read_stamp(at: Places) -> dict[str, object]:
     try:
         stamp = json.loads(at.stamp.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):  # None yet, or cut short by a crash: the tree is made anew.
+    except (FileNotFoundError, ValueError):  # If there is no stamp, or a crash cut it off, the tree is made anew.
         return {}
     return stamp if isinstance(stamp, dict) else {}
 
 
 def is_current(at: Places) -> bool:
-    """Tell whether build/llama.cpp was made from the present manifest, patches and tools.
+    """Return whether build/llama.cpp was made from the present manifest, patches and tools.
 
     Raises:
-        SourceError: it was edited by hand since, and `EDITED_VARIABLE` does not say that this is wanted.
+        SourceError: the folder was edited by hand since, and `EDITED_VARIABLE` is not set to 1.
     """
     stamp = _read_stamp(at)
     if not stamp or not at.source.is_dir():
         return False
     if stamp.get("fingerprint") != tree_fingerprint(at.source):
-        # Whoever writes a patch edits this folder: never throw hours of work away by unpacking over it.
+        # A patch is written by editing this folder, so unpacking over it could destroy hours of work.
         if os.environ.get(EDITED_VARIABLE) == "1":
             print(f"llama.cpp source: EDITED by hand and used as it is ({EDITED_VARIABLE}=1)", file=sys.stderr)
             return True
-        raise SourceError(f"{at.source} was edited by hand: keep it with {EDITED_VARIABLE}=1, or remove the folder")
+        raise SourceError(f"{at.source} was edited by hand: set {EDITED_VARIABLE}=1 to use it, or remove the folder")
     return stamp.get("inputs") == _inputs(at)
 
 
 def fetch(at: Places) -> str:
-    """Make build/llama.cpp current and return a line saying what was done. Idempotent.
+    """Make build/llama.cpp current and return a line for people about the result. Idempotent.
 
     Raises:
-        SourceError: any digest differs or a patch does not apply; an existing source folder is left as it was.
+        SourceError: a digest differs or a patch does not apply; an existing source folder is left unchanged.
     """
     if is_current(at):
         return "llama.cpp source: up to date"
@@ -148,7 +148,7 @@ def fetch(at: Places) -> str:
 
 
 def _replace_tree(new: Path, final: Path) -> None:
-    """Put `new` at `final`, keeping the times of files whose bytes did not change, so that only those rebuild."""
+    """Move `new` to `final`; unchanged files keep their times, so that only changed files are compiled again."""
     if final.is_dir():
         for path in new.rglob("*"):
             old = final / path.relative_to(new)
@@ -159,7 +159,7 @@ def _replace_tree(new: Path, final: Path) -> None:
 
 
 def _patched_copy(at: Places, promise: Provenance, tree: Path) -> tuple[int, int]:
-    """Unpack and patch into `tree`; return (files, files changed by patches)."""
+    """Unpack and patch the source into `tree`; return the numbers of files and of changes by patches."""
     archive = fetch_archive(promise.archive, at.downloads)
     unpack_subtree(archive, promise.subtree, promise.pruned, tree)
     files = _require_tree(tree, promise.clean_sha256, "clean source")
@@ -172,7 +172,7 @@ def _patched_copy(at: Places, promise: Provenance, tree: Path) -> tuple[int, int
 
 
 def _refused(tree: Path, expected: str) -> bool:
-    """Negative control: one altered byte in the tree must be refused."""
+    """Return whether a tree with one altered byte is refused; this is a negative control."""
     victim = next(path for path in sorted(tree.rglob("*")) if path.is_file() and path.stat().st_size)
     original = victim.read_bytes()
     victim.write_bytes(bytes([original[0] ^ 1]) + original[1:])
@@ -189,7 +189,7 @@ def verify(at: Places) -> str:
     """Rebuild the patched source from the archive in a scratch folder and return the summary line.
 
     Raises:
-        SourceError: a digest differs, a patch does not apply exactly, or a negative control passed.
+        SourceError: a digest differs, a patch does not apply exactly, or a negative control was not refused.
     """
     promise = read_provenance(at.provenance)
     with tempfile.TemporaryDirectory(dir=at.scratch) as scratch:
@@ -200,7 +200,7 @@ def verify(at: Places) -> str:
             raise SourceError("negative control: an altered tree was accepted")
         controls = 1
         for patch in list_patches(at.patches)[:1]:
-            # A patch that is already in the tree must not apply to it a second time.
+            # Negative control: a patch must not apply a second time.
             try:
                 apply_patch(tree, patch)
             except SourceError:
@@ -212,7 +212,7 @@ def verify(at: Places) -> str:
 
 
 def record(at: Places) -> str:
-    """Write the digests that the archive and the present patches give into the manifest; for whoever changes a patch.
+    """Write the digests of the clean and patched trees into the manifest. Run it after changing a patch.
 
     Raises:
         SourceError: the archive's own digest differs or a patch does not apply exactly.
@@ -233,7 +233,7 @@ def record(at: Places) -> str:
 
 
 def main() -> int:
-    """Run one command; one clear line on stderr and status 1 where the source is not what it should be."""
+    """Run one command; if the source is wrong, print one line on stderr and return status 1."""
     commands = {"fetch": fetch, "verify": verify, "record": record}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=sorted(commands))

@@ -1,7 +1,7 @@
-"""The numbered patch stack on llama.cpp: listed in order, applied with no fuzz and no offset.
+"""The numbered patch stack on llama.cpp: lists the patches in order and applies them with no fuzz and no offset.
 
-`patch -p1 -F0` is used rather than `git apply`, which succeeds without changing anything when it runs inside a folder
-that the surrounding repository ignores.
+It uses `patch -p1 -F0`, because `git apply` succeeds without changing anything if it runs inside a folder that the
+surrounding repository ignores.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from source_tree import SourceError
 _NAME = re.compile(r"(\d{4})-[a-z0-9][a-z0-9-]*\.patch")
 _MOVED = re.compile(r"\b(offset|fuzz)\b", re.IGNORECASE)
 _PATCH_TIMEOUT_S = 60
-# Where bootstrap unpacks programs for users who cannot install any.
+# If the user cannot install programs, bootstrap unpacks them here.
 _PREFIX_PATCH = Path(__file__).resolve().parents[2] / "build/prefix/usr/bin/patch"
 
 
@@ -41,7 +41,7 @@ def apply_patch(tree: Path, patch: Path) -> int:
     """Apply one patch to `tree` and return the number of files it changed.
 
     Raises:
-        SourceError: it does not apply exactly where it says, or it names no file.
+        SourceError: the patch does not apply exactly at its line numbers, or changes no file.
     """
     program = shutil.which("patch") or str(_PREFIX_PATCH)
     command = [program, "-p1", "-F0", "--batch", "--forward", "--no-backup-if-mismatch", f"--input={patch.resolve()}"]

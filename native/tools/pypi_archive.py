@@ -1,7 +1,7 @@
-"""Archives from PyPI by exact name, version and SHA-256, through pip.
+"""Downloads archives from PyPI by exact name, version and SHA-256, through pip.
 
-Invariant: a file has its final name only after its digest was compared. pip gets the digest too (`--require-hashes`),
-so that it refuses a substituted archive before it runs any code of it to read its metadata.
+Invariant: a file gets its final name only after its digest matched. pip gets the digest too (`--require-hashes`), so
+that it refuses a substituted archive before it runs any of the archive's code to read metadata.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def _run_pip(archive: PypiArchive, folder: Path) -> None:
     bar = "on" if sys.stdout.isatty() else "off"
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-input", "--require-hashes"]
     command += [kind, archive.package, f"--progress-bar={bar}", "--dest", str(folder), "--requirement"]
-    # The source archive's build back end is already in the virtual environment, pinned; an isolated build would
-    # download another one, unpinned, only to read the metadata.
+    # The build back end is already in the virtual environment, at a pinned version. An isolated build would download
+    # another, unpinned one only to read the metadata.
     isolation = ["--no-build-isolation"] if kind == "--no-binary" else []
     done = subprocess.run(
         [*command, str(requirements), *isolation],
@@ -51,7 +51,7 @@ def fetch_archive(archive: PypiArchive, downloads: Path) -> Path:
     """Return the verified local file of `archive`, downloading it if it is not there. Idempotent.
 
     Raises:
-        SourceError: the download failed, or the bytes (new or already on disk) have another digest.
+        SourceError: the download failed, or the file, new or already on disk, has another digest.
     """
     final = downloads / archive.file_name
     if not final.exists():
@@ -60,7 +60,7 @@ def fetch_archive(archive: PypiArchive, downloads: Path) -> Path:
             _run_pip(archive, Path(scratch))
             fetched = Path(scratch) / archive.file_name
             if not fetched.is_file():
-                raise SourceError(f"pip downloaded something else than {archive.file_name}")
+                raise SourceError(f"pip downloaded another file than {archive.file_name}")
             _require_digest(fetched, archive.sha256)
             fetched.replace(final)
     _require_digest(final, archive.sha256)

@@ -1,7 +1,7 @@
-"""Trees of source files: digest them, fingerprint them, unpack them safely.
+"""Digests, fingerprints and safe unpacking of trees of source files.
 
-Invariants: nothing is written outside the destination; only regular files and folders are unpacked; a digest depends
-on names, executable bits and bytes only, never on times, owners or the order of the file system.
+Invariants: nothing is written outside the destination. Only regular files and folders are unpacked. A digest depends on
+names, executable bits and bytes only, not on times, owners or the order of the file system.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _READ_BYTES = 1 << 20
 
 
 class SourceError(Exception):
-    """The source on disk or in the archive is not what the provenance manifest promises."""
+    """The source on disk or in the archive does not match the provenance manifest, or is unsafe to unpack."""
 
 
 def sha256_file(path: Path) -> str:
@@ -32,7 +32,7 @@ def regular_files(tree: Path) -> Iterator[Path]:
     """Yield every file under `tree` in path order.
 
     Raises:
-        SourceError: something is neither a regular file nor a folder (a link could point anywhere).
+        SourceError: an entry is neither a regular file nor a folder; a link could point anywhere.
     """
     for path in sorted(tree.rglob("*"), key=lambda found: found.relative_to(tree).as_posix()):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
@@ -45,7 +45,7 @@ def tree_digest(tree: Path) -> tuple[str, int]:
     """Return (SHA-256 hex, number of files) of a tree: names, executable bits and contents.
 
     Raises:
-        SourceError: the tree is missing or holds something other than files and folders.
+        SourceError: the tree is missing or has an entry that is neither a regular file nor a folder.
     """
     if not tree.is_dir():
         raise SourceError(f"{tree}: no such folder")
@@ -59,7 +59,7 @@ def tree_digest(tree: Path) -> tuple[str, int]:
 
 
 def tree_fingerprint(tree: Path) -> str:
-    """Return a cheap fingerprint (names, sizes, modification times) that notices an edited tree without reading it."""
+    """Return a digest of names, sizes and modification times, which changes if a file is edited; reads no file."""
     digest = hashlib.sha256()
     for path in regular_files(tree):
         facts = path.stat()
@@ -68,7 +68,11 @@ def tree_fingerprint(tree: Path) -> str:
 
 
 def _inside(name: str, subtree: PurePosixPath, pruned: frozenset[str]) -> PurePosixPath | None:
-    """Return the path of an archive member relative to `subtree`, or None where it is not wanted."""
+    """Return the path of an archive member relative to `subtree`; None if it lies outside or is pruned.
+
+    Raises:
+        SourceError: the path is absolute or contains "..".
+    """
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise SourceError(f"archive member {name!r} escapes the archive")
@@ -82,13 +86,14 @@ def unpack_subtree(archive: Path, subtree: str, pruned: Iterable[str], destinati
     """Unpack one folder of a .tar.gz into `destination`, which is replaced, and return the number of files.
 
     Args:
-        archive: archive whose digest the caller has already verified.
+        archive: the archive; the caller has verified its digest.
         subtree: folder inside the archive that becomes the root of `destination`.
         pruned: names directly under `subtree` that are left out.
         destination: folder that is removed first and then filled.
 
     Raises:
-        SourceError: a member's path escapes, or a wanted member is a link or a special file, or nothing matched.
+        SourceError: a member's path leads out of the archive, a member to be unpacked is a link or a special file, or
+            no member lies under `subtree`.
     """
     if destination.exists():
         shutil.rmtree(destination)

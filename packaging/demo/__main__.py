@@ -1,6 +1,7 @@
-"""`make demo`: the main job on a real model, on this machine. `--once` ends with one JSON line.
+"""`make demo`: runs a site and two nodes on this machine, and one completion of a real model over them.
 
-Runs in the project's environment, after the build. One thread; everything else is a child process that dies with it.
+It runs in the virtual environment, after the build. With `--once` it prints one JSON line and ends. It has one thread;
+the site and the nodes are child processes, which end with it.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ CHUNK_ROWS = 128
 CONTEXT_LENGTH = 2048
 UNSPLIT_DEADLINE_S = 120.0
 WATCH_S = 0.5
-# One node a range; None would be the whole model.
+# Half-open ranges of layers, one node each; None stands for the whole model.
 RANGES: tuple[tuple[int, int] | None, ...] = ((0, 15), (15, 30))
 
 
 def find_paths(run: Path) -> Paths:
-    """Where the build put its parts."""
+    """Return the paths of the build's outputs and of the run's own folder."""
     binaries = ROOT / "build" / "native" / "cpu" / "bin"
     manifest = json.loads((ROOT / "packaging" / "demo_model.json").read_text(encoding="utf-8"))
     model = ROOT / "build" / "models" / Path(manifest["member"]).name
@@ -44,7 +45,11 @@ def find_paths(run: Path) -> Paths:
 
 
 def unsplit_sha256(paths: Paths, prompt: str) -> str:
-    """Digest of the text that the whole model gives in one process of its own."""
+    """Return the SHA-256 of the text that the unsplit model generates, in a process of its own.
+
+    Raises:
+        DemoError: that process failed.
+    """
     request = {
         "prompt": prompt,
         "max_tokens": MAX_TOKENS,
@@ -66,7 +71,7 @@ def unsplit_sha256(paths: Paths, prompt: str) -> str:
 
 
 def talk(site: RunningSite, display: Display) -> Answer:
-    """One completion, shown while it grows."""
+    """Ask for one completion, show it while it grows and return it."""
     answer = None
     with display:
         for answer in stream(f"{site.url}/v1", site.credentials.api_key, MODEL_NAME, PROMPT, MAX_TOKENS):
@@ -77,7 +82,7 @@ def talk(site: RunningSite, display: Display) -> Answer:
 
 
 def invite(site: RunningSite, display: Display) -> None:
-    """Say where a person can go on."""
+    """Show the addresses, passwords and key with which a person can use the site."""
     user, admin = site.credentials.user, site.credentials.admin
     display.step(f"chat:   {site.url}/        user {user.name}   password {user.password}")
     display.step(f"admin:  {site.url}/admin/  user {admin.name}  password {admin.password}")
@@ -86,14 +91,18 @@ def invite(site: RunningSite, display: Display) -> None:
 
 
 def watch(family: Family) -> None:
-    """Wait for Ctrl-C, or for a child to fall."""
+    """Wait for Ctrl-C.
+
+    Raises:
+        DemoError: a child process ended by itself.
+    """
     while (fallen := family.fallen()) is None:
         time.sleep(WATCH_S)
-    raise DemoError(f"{fallen.name} ended by itself{fallen.last_words()}")
+    raise DemoError(f"{fallen.name} ended by itself{fallen.last_error_lines()}")
 
 
 def report(answer: Answer, nodes: Sequence[ServingNode], paths: Paths, tests: dict[str, str]) -> dict[str, Any]:
-    """The fields of the last line that are known while the stack runs."""
+    """Return those fields of the JSON line that are known before the stack stops."""
     workers = {node.name: node.worker_pid for node in nodes}
     stages = [
         {"worker_pid": workers[row.node], "layers": [row.layer_begin, row.layer_end], "carrier": row.carrier}
@@ -111,10 +120,10 @@ def report(answer: Answer, nodes: Sequence[ServingNode], paths: Paths, tests: di
 
 
 def run(once: bool, folder: Path) -> dict[str, Any]:
-    """The whole demo; the record for `--once`.
+    """Run the whole demo and return the fields of the JSON line of `--once`.
 
     Raises:
-        DemoError: something did not work; the children are ended all the same.
+        DemoError: a step failed. The child processes are ended in this case too.
     """
     started = time.monotonic()
     display = make_display()
@@ -145,14 +154,14 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def _stop_printing() -> None:
-    """Let what Python still holds for standard output go nowhere; it would complain at its end."""
+    """Discard Python's buffered standard output; otherwise Python would complain about the broken pipe at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> int:
-    """Run; 0 when the answer equals the unsplit one and nothing is left running."""
+    """Run the demo; return 0 if the answer equals that of the unsplit model and no child process is left."""
     parser = argparse.ArgumentParser(prog="make demo", description="Run a site and its nodes on this machine.")
-    parser.add_argument("--once", action="store_true", help="one completion, then one JSON line")
+    parser.add_argument("--once", action="store_true", help="end after one completion with one JSON line")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
@@ -167,7 +176,7 @@ def main() -> int:
         return 1
     except BrokenPipeError:
         _stop_printing()
-        print("demo: ended, since nobody reads what it prints", file=sys.stderr)
+        print("demo: ended, because the reader of its output is gone", file=sys.stderr)
         return 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""One streamed chat completion by the official `openai` client, as the display wants it."""
+"""One streamed chat completion, read with the official `openai` client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REQUEST_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True)
 class Stage:
-    """One row of the route, as the site's telemetry names it."""
+    """One stage of the route, from the site's telemetry."""
 
     stage: int
     node: str
@@ -33,7 +33,7 @@ class Stage:
 
 @dataclass
 class Answer:
-    """What has arrived so far. Times in seconds since the request was sent."""
+    """The part of the answer that has arrived so far. Times are in seconds since the request was sent."""
 
     prompt: str
     text: str = ""
@@ -52,7 +52,7 @@ class Answer:
 
     @property
     def text_sha256(self) -> str:
-        """Hex digest of the whole text in UTF-8."""
+        """SHA-256 of the text in UTF-8, in hex."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def take_telemetry(self, record: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ def stream(base_url: str, api_key: str, model: str, prompt: str, max_tokens: int
     """Send the prompt at temperature 0 and yield the growing answer after every chunk.
 
     Raises:
-        DemoError: the site answered with an error, or not in time.
+        DemoError: the site answered with an error, too late, or without a finish reason.
     """
     client = openai.OpenAI(base_url=base_url, api_key=api_key, timeout=REQUEST_TIMEOUT_S, max_retries=0)
     answer = Answer(prompt)

@@ -1,4 +1,4 @@
-"""What a person sees while the demo runs: a live picture on a terminal, plain lines elsewhere."""
+"""Output of the demo for people: a live picture if standard output is a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ REFRESH_PER_S = 12
 
 
 def figures(answer: Answer) -> str:
-    """The line of figures under the text."""
-    words = [answer.phase, f"{answer.tokens} tokens", f"{answer.tokens_per_s:.1f} tok/s"]
+    """Return the line of figures under the text."""
+    parts = [answer.phase, f"{answer.tokens} tokens", f"{answer.tokens_per_s:.1f} tokens/s"]
     if answer.first_token_s is not None:
-        words.append(f"first token {answer.first_token_s * 1000:.0f} ms")
-    return " · ".join(words)
+        parts.append(f"first token after {answer.first_token_s * 1000:.0f} ms")
+    return " · ".join(parts)
 
 
 def seam(row: Stage) -> str:
-    """What the stage hands on for each token."""
+    """Return the size and codec of the row that a stage hands on for each token; the last stage hands on tokens."""
     return f"{row.seam_bytes_per_token:,} B per token, {row.seam_codec}" if row.seam_bytes_per_token else "tokens"
 
 
 class Display(Protocol):
-    """Shows steps of the start and the growing answer."""
+    """Shows the steps of the start, and then the growing answer."""
 
     def step(self, text: str) -> None:
-        """One line about the start-up."""
+        """Show one line about the start."""
 
     def show(self, answer: Answer) -> None:
-        """The answer as it stands; called after every chunk."""
+        """Show the present answer; called after every chunk."""
 
     def __enter__(self) -> Self:
-        """Begin showing an answer."""
+        """Begin to show an answer."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End showing it; what was last shown stays."""
+        """Stop updating the answer; its last state stays visible."""
 
 
 class PlainDisplay:
-    """Lines that mean something in a log: the route once, each phase once, the text at its end."""
+    """Prints lines for a log: each stage of the route once, the progress of the prompt, and the text at its end."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
         self._last: Answer | None = None
 
     def step(self, text: str) -> None:
-        """Print at once."""
+        """Print the line at once."""
         print(f"demo: {text}", flush=True)
 
     def _once(self, text: str) -> None:
@@ -68,16 +68,16 @@ class PlainDisplay:
             self.step(text)
 
     def show(self, answer: Answer) -> None:
-        """Print what is new and settled."""
+        """Print stages and progress that were not printed before."""
         self._last = answer
         for row in answer.stages:
-            layers = f"layers [{row.layer_begin}, {row.layer_end})"
+            layers = f"layers {row.layer_begin}:{row.layer_end}"
             self._once(f"route: stage {row.stage}  {row.node}  {layers}  {row.carrier}  hands on {seam(row)}")
         if answer.prefill_total:
             self._once(f"prefill: {answer.prefill_done}/{answer.prefill_total} prompt tokens")
 
     def __enter__(self) -> Self:
-        """Nothing to set up."""
+        """Do nothing: there is nothing to set up."""
         return self
 
     def __exit__(
@@ -90,18 +90,18 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """A picture of the route, the prefill and the text, redrawn in place."""
+    """Draws the route, the progress of the prompt and the text, and redraws them in place."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, refresh_per_second=REFRESH_PER_S)
 
     def step(self, text: str) -> None:
-        """Print above the picture."""
+        """Print the line above the picture."""
         self._console.print(f"[bold cyan]demo[/] {text}", highlight=False)
 
     def show(self, answer: Answer) -> None:
-        """Redraw."""
+        """Redraw the picture."""
         self._live.update(self._picture(answer))
 
     def _picture(self, answer: Answer) -> Group:
@@ -109,7 +109,7 @@ class LiveDisplay:
             "stage", "node", "layers", "carrier", "hands on", title="route", title_justify="left", expand=True
         )
         for row in answer.stages:
-            route.add_row(str(row.stage), row.node, f"[{row.layer_begin}, {row.layer_end})", row.carrier, seam(row))
+            route.add_row(str(row.stage), row.node, f"{row.layer_begin}:{row.layer_end}", row.carrier, seam(row))
         prefill = Table.grid(padding=(0, 1), expand=True)
         prefill.add_row(
             f"prefill {answer.prefill_done}/{answer.prefill_total}",
@@ -119,17 +119,17 @@ class LiveDisplay:
         return Group(route, prefill, Panel(said, subtitle=figures(answer)))
 
     def __enter__(self) -> Self:
-        """Take the lower part of the terminal."""
+        """Start drawing at the bottom of the terminal."""
         self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the last picture standing."""
+        """Stop drawing; the last picture stays."""
         self._live.stop()
 
 
 def make_display() -> Display:
-    """A live picture where standard output is a terminal, else plain lines."""
+    """Return a live display if standard output is a terminal, otherwise one of plain lines."""
     return LiveDisplay(Console()) if sys.stdout.isatty() else PlainDisplay()

@@ -1,8 +1,8 @@
 """The demo's child processes: started with a deadline, stopped in reverse order, never left behind.
 
-Invariants: the kernel ends every child when the launcher dies, in whatever way; every process of one run,
-however deep, carries the run's mark in its environment, so that survivors are counted by looking and not by trusting;
-output goes to files, so that no child ever blocks on a pipe nobody reads.
+Invariants: if the demo's process dies, in whatever way, the kernel ends every child. Every process of one run, also a
+child of a child, has the run's mark in its environment, so that survivors can be counted from /proc. The output of a
+long-lived child goes to files, so that no child blocks on a pipe that nobody reads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from meshnet.parent_death import bound_command
 
-# Not MESHNET_*: an agent keeps those from its worker.
+# Its name does not begin with MESHNET_, because an agent removes such variables from its worker's environment.
 RUN_MARK = "DEMO_RUN_MARK"
 POLL_S = 0.02
 STOP_DEADLINE_S = 8.0
@@ -31,7 +31,7 @@ class DemoError(Exception):
 
 @dataclass
 class Child:
-    """One started process and the files that take its output."""
+    """One long-lived process and the files of its output."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -39,10 +39,10 @@ class Child:
     errors: Path
 
     def ready_line(self, deadline_s: float) -> dict[str, Any]:
-        """The child's `{"ready": true, ...}` line, waited for at most `deadline_s` seconds.
+        """Wait at most `deadline_s` seconds for the child's `{"ready": true, ...}` line and return its fields.
 
         Raises:
-            DemoError: the child ended first, or said nothing in time.
+            DemoError: the child ended first, or did not print the line in time.
         """
         until = time.monotonic() + deadline_s
         while time.monotonic() < until:
@@ -50,39 +50,39 @@ class Child:
                 if record.get("ready") is True:
                     return record
             if self.process.poll() is not None:
-                raise DemoError(f"{self.name} ended with status {self.process.returncode}{self.last_words()}")
+                raise DemoError(f"{self.name} ended with status {self.process.returncode}{self.last_error_lines()}")
             time.sleep(POLL_S)
-        raise DemoError(f"{self.name} was not ready within {deadline_s:.0f} s{self.last_words()}")
+        raise DemoError(f"{self.name} was not ready within {deadline_s:.0f} s{self.last_error_lines()}")
 
     def _records(self) -> Iterator[dict[str, Any]]:
         for line in self.output.read_bytes().splitlines(keepends=True):
             if line.startswith(b"{") and line.endswith(b"\n"):
                 yield json.loads(line)
 
-    def last_words(self, lines: int = 6) -> str:
-        """The end of the child's error output, indented, or nothing."""
-        words = self.errors.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
-        return "".join(f"\n    {line}" for line in words)
+    def last_error_lines(self, lines: int = 6) -> str:
+        """Return the last lines of the child's error output, indented; "" if there are none."""
+        last = self.errors.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+        return "".join(f"\n    {line}" for line in last)
 
 
 @dataclass(frozen=True)
 class Errand:
-    """A short command that is under way; its output is a few lines, which a pipe holds."""
+    """A running short command. Its output is a few lines, which fit into a pipe."""
 
     shown: str
     process: subprocess.Popen[bytes]
 
     def result(self, deadline_s: float) -> dict[str, Any]:
-        """Wait for the end and parse the JSON object on its last line.
+        """Wait until the command ends and return the JSON object on its last line.
 
         Raises:
-            DemoError: it failed, took too long or printed no JSON.
+            DemoError: the command failed, took too long or printed no JSON.
         """
         try:
             output, errors = self.process.communicate(timeout=deadline_s)
             if self.process.returncode != 0:
-                words = errors.decode(errors="replace").strip().splitlines()[-3:]
-                raise DemoError(f"{self.shown} failed: " + " | ".join(words))
+                last = errors.decode(errors="replace").strip().splitlines()[-3:]
+                raise DemoError(f"{self.shown} failed: " + " | ".join(last))
             record: dict[str, Any] = json.loads(output.splitlines()[-1])
         except subprocess.TimeoutExpired:
             raise DemoError(f"{self.shown} took longer than {deadline_s:.0f} s") from None
@@ -91,7 +91,7 @@ class Errand:
         return record
 
     def stop(self) -> None:
-        """Kill it if it still runs. Idempotent."""
+        """Kill the command if it still runs. Idempotent."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.communicate()
@@ -122,7 +122,7 @@ class Family:
         return child
 
     def begin(self, command: Sequence[str]) -> Errand:
-        """Start a short command, to be finished by `Errand.result`."""
+        """Start a short command; `Errand.result` waits for its end."""
         process = subprocess.Popen(
             bound_command(command),
             stdin=subprocess.DEVNULL,
@@ -135,7 +135,7 @@ class Family:
         return errand
 
     def fallen(self) -> Child | None:
-        """A long-lived child that ended by itself, if any."""
+        """Return a long-lived child that has ended by itself; None if there is none."""
         return next((child for child in self.children if child.process.poll() is not None), None)
 
     def stop(self) -> None:
@@ -152,7 +152,7 @@ class Family:
                 child.process.wait(STOP_DEADLINE_S)
 
     def survivors(self, patience_s: float = 2.0) -> list[int]:
-        """Pids that still carry this run's mark once they have had `patience_s` seconds to end."""
+        """Wait at most `patience_s` seconds and return the pids of processes that still have this run's mark."""
         until = time.monotonic() + patience_s
         while (left := marked_processes(self.mark)) and time.monotonic() < until:
             time.sleep(POLL_S)
@@ -160,7 +160,7 @@ class Family:
 
 
 def marked_processes(mark: str) -> list[int]:
-    """Pids, other than our own, whose environment carries the mark. Zombies have none."""
+    """Return the pids, except our own, whose environment has the mark. A zombie has no environment."""
     wanted = f"{RUN_MARK}={mark}".encode()
     found = []
     for entry in Path("/proc").iterdir():

@@ -1,4 +1,4 @@
-"""The demo's site and nodes: set up from nothing in a folder of their own, through the commands that people use."""
+"""The demo's site and nodes, set up in a new folder with the same commands that people use."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ STATUS_DEADLINE_S = 5.0
 
 
 def _is_setting(name: str) -> bool:
-    """Whether a variable of the user's shell would change what the demo runs."""
+    """Return whether an environment variable of the user would change the behaviour of the demo's programs."""
     return name.lower().endswith("_proxy") or name.startswith(("MESHNET_", "DJANGO_"))
 
 
 @dataclass(frozen=True)
 class Paths:
-    """What the demo needs from the build, and where the run keeps its own files."""
+    """Paths of the build's outputs and of the run's own folder (`run`)."""
 
     root: Path
     run: Path
@@ -39,15 +39,20 @@ class Paths:
     worker: Path
 
     def check(self) -> None:
-        """Raise DemoError naming the first missing part."""
+        """Check that the build is complete.
+
+        Raises:
+            DemoError: an output of the build is missing.
+        """
         for part in (self.model, self.library, self.worker):
             if not part.exists():
                 raise DemoError(f"{part.name} is missing: run `make demo`, which builds it")
 
     def environment(self) -> dict[str, str]:
-        """What the children get: site data in the run's folder, our library, none of the user's settings or proxies.
+        """Return the environment of the child processes.
 
-        Routes are exact, since the text is compared with the whole model's.
+        It puts the site's data into the run's folder, names our llama.cpp library, and leaves out the user's settings
+        and proxies. Routes are exact, because the answer is compared with the unsplit model's.
         """
         kept = {name: value for name, value in os.environ.items() if not _is_setting(name)}
         return kept | {
@@ -60,7 +65,7 @@ class Paths:
 
 @dataclass(frozen=True)
 class Account:
-    """A log-in for the person who runs the demo."""
+    """A name and password with which a person can sign in to the demo's site."""
 
     name: str
     password: str
@@ -68,7 +73,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Credentials:
-    """What opens the demo's site."""
+    """Accounts, API key and node token of the demo's site."""
 
     api_key: str
     node_token: str
@@ -78,7 +83,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class RunningSite:
-    """What clients and nodes need to know of the site."""
+    """The site's URL and credentials, for clients and nodes."""
 
     url: str
     credentials: Credentials
@@ -86,7 +91,7 @@ class RunningSite:
 
 @dataclass(frozen=True)
 class ServingNode:
-    """A node that serves, as its ready line names it."""
+    """A serving node, with the fields of its ready line."""
 
     name: str
     layers: str
@@ -94,7 +99,7 @@ class ServingNode:
 
 
 class Stack:
-    """Starts the site, then the nodes. The family ends them."""
+    """Starts the site, then the nodes. The `Family` owns their processes and ends them."""
 
     def __init__(self, family: Family, paths: Paths, step: Callable[[str], None]) -> None:
         self._family = family
@@ -113,7 +118,7 @@ class Stack:
         return self._family.begin([*command, "--worker", str(self._paths.worker), "--json"])
 
     def _set_up_site(self) -> Credentials:
-        """Database, accounts, key, token, catalog; what does not depend on each other runs side by side."""
+        """Create the database, accounts, key, token and catalogue entry; independent commands run at the same time."""
         golden = self._paths.run / "golden.safetensors"
         probe = self._begin_probe(golden)
         self._done("migrate")
@@ -134,7 +139,11 @@ class Stack:
         )
 
     def start_site(self) -> RunningSite:
-        """Make the database, accounts, key and catalog entry, then serve on free ports."""
+        """Set up the site, then start it on free ports and wait until it serves.
+
+        Raises:
+            DemoError: a command failed, or the site was not ready in time.
+        """
         self._step("site: database, accounts, catalog, golden probe of the model")
         credentials = self._set_up_site()
         command = [self._meshnet, "site", "serve", "--host", "127.0.0.1", "--port", "0"]
@@ -144,10 +153,10 @@ class Stack:
         return RunningSite(ready["site"], credentials)
 
     def self_tests(self, nodes: Sequence[ServingNode]) -> dict[str, str]:
-        """What each node says of its self test, by name, e.g. "passed".
+        """Return the result of each node's self test by the node's name, for example "passed".
 
         Raises:
-            DemoError: a node does not answer.
+            DemoError: a node's status cannot be read.
         """
         verdicts = {}
         for node in nodes:
@@ -157,7 +166,7 @@ class Stack:
                 connection.request("GET", "/status", headers={"Authorization": f"Bearer {address['token']}"})
                 verdicts[node.name] = str(json.loads(connection.getresponse().read())["self_test"])
             except (OSError, HTTPException, ValueError, KeyError) as error:
-                raise DemoError(f"{node.name} does not say how its self test went ({type(error).__name__})") from error
+                raise DemoError(f"the status of {node.name} cannot be read ({type(error).__name__})") from error
             finally:
                 connection.close()
         return verdicts
@@ -165,12 +174,15 @@ class Stack:
     def start_nodes(
         self, site: RunningSite, ranges: Sequence[tuple[int, int] | None], options: Sequence[str] = ()
     ) -> list[ServingNode]:
-        """Start one node a range (None: the whole model) and wait until all serve.
+        """Start one node for each range of layers and wait until all serve.
 
         Args:
-            site: where they enrol.
-            ranges: layers of each, half-open.
-            options: further arguments of `meshnet node`, the same for all.
+            site: the site that they enrol at.
+            ranges: half-open ranges of layers; None stands for the whole model.
+            options: further arguments of `meshnet node`, the same for all nodes.
+
+        Raises:
+            DemoError: a node ended, or was not ready in time.
         """
         threads = str(max(1, len(os.sched_getaffinity(0))))
         children = []

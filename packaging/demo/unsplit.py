@@ -1,10 +1,10 @@
-"""The answer without any splitting: the same prompt through the whole model in this process.
+"""Answers a prompt with the unsplit model in this process, for comparison with a route's answer.
 
     unsplit.py MODEL.gguf < request.json
 
-Independent of worker, protocol and site: a greedy loop over the bindings of the same library, with the batch shapes
-that a route uses. Only the vocabulary is the Gateway's own, so that the same tokens go in. Reads a `Request` as JSON,
-prints {"tokens": [...], "text_sha256": "..."}.
+It uses neither worker, protocol nor site: it is a greedy loop over the bindings of the same llama.cpp library, with the
+batch shapes of a route. Only the vocabulary is the Gateway's, so that both answers begin with the same tokens. It reads
+a `Request` as JSON and prints {"tokens": [...], "text_sha256": "..."}.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Logits = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Request:
-    """What to answer, with the shapes of the route: rows of a prompt chunk, positions, threads."""
+    """A prompt, and the shapes of the route: rows of a prompt chunk, positions of the context, threads."""
 
     prompt: str
     max_tokens: int
@@ -41,7 +41,7 @@ class Request:
 
 
 class WholeModel:
-    """One llama.cpp context over the whole model, one sequence. Freed by `close`."""
+    """One llama.cpp context of the whole model with one sequence. `close` frees it."""
 
     def __init__(self, path: str, context_length: int, chunk_rows: int, threads: int) -> None:
         llama_cpp.llama_log_set(_silent, ctypes.c_void_p(0))
@@ -59,7 +59,11 @@ class WholeModel:
         self._batch = llama_cpp.llama_batch_init(chunk_rows, 0, 1)
 
     def feed(self, tokens: Sequence[int], position: int, *, want_logits: bool) -> Logits | None:
-        """Run one batch; logits of its last row, [vocab] f32, or None."""
+        """Run one batch of tokens that begins at `position`.
+
+        Returns:
+            The logits of the last row, [vocab] f32, valid until the next call; None unless `want_logits`.
+        """
         batch = self._batch
         batch.n_tokens = len(tokens)
         for row, token in enumerate(tokens):
@@ -76,11 +80,11 @@ class WholeModel:
         return np.ctypeslib.as_array(pointer, shape=(self._vocab_size,))
 
     def is_end(self, token: int) -> bool:
-        """Whether the token ends a generation."""
+        """Return whether the token ends a generation."""
         return bool(llama_cpp.llama_vocab_is_eog(self._vocab, token))
 
     def close(self) -> None:
-        """Free everything; once."""
+        """Free the context and the model; call it once."""
         llama_cpp.llama_batch_free(self._batch)
         llama_cpp.llama_free(self._context)
         llama_cpp.llama_model_free(self._model)
@@ -88,11 +92,11 @@ class WholeModel:
 
 @llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
 def _silent(level: int, text: bytes, user_data: ctypes.c_void_p) -> None:
-    """The library's log is not part of this program's output."""
+    """Discard the library's log, which does not belong in this program's output."""
 
 
 def greedy(model: WholeModel, prompt: Sequence[int], max_tokens: int, chunk_rows: int) -> Iterator[int]:
-    """Token ids by arg max, ties by the smaller id; the end token is the last one given."""
+    """Yield token ids by arg max; if logits are equal, the smaller id. If there is an end token, it is the last one."""
     logits = None
     for begin in range(0, len(prompt), chunk_rows):
         chunk = prompt[begin : begin + chunk_rows]
@@ -108,19 +112,19 @@ def greedy(model: WholeModel, prompt: Sequence[int], max_tokens: int, chunk_rows
 
 
 def prompt_tokens(vocabulary: Vocabulary, prompt: str) -> list[int]:
-    """One user turn in the model's own template."""
+    """Return the tokens of one user turn in the model's own chat template."""
     context = RenderContext(now=datetime.now(UTC), nonce="unsplit")
     return vocabulary.tokenise_chat([ChatMessage(Role.USER, prompt)], context)
 
 
 def text_of(vocabulary: Vocabulary, tokens: Sequence[int]) -> str:
-    """The text of a completion; end tokens have none."""
+    """Return the text of a completion; end tokens have no text."""
     decoder = vocabulary.decoder()
     return "".join(decoder.push(token) for token in tokens if token not in vocabulary.end_tokens) + decoder.finish()
 
 
 def main() -> int:
-    """Read the request from standard input, answer it, print the record."""
+    """Read the request from standard input, answer it and print the result."""
     path, request = Path(sys.argv[1]), Request(**json.load(sys.stdin))
     vocabulary = open_vocabulary(path, architecture="llama", context_length=request.context_length)
     prompt = prompt_tokens(vocabulary, request.prompt)

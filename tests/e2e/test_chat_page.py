@@ -77,7 +77,7 @@ def test_an_answer_streams_with_its_route_and_figures(person: Person) -> None:
     stages = person.page.locator(".route .stage")
     expect(stages).to_have_count(2)
     assert stages.locator(".node").all_text_contents() == [HEAD, TAIL]
-    assert stages.locator(".layers").all_text_contents() == ["layers 0-3", "layers 4-7"]
+    assert stages.locator(".layers").all_text_contents() == ["layers 0-3 of 8", "layers 4-7 of 8"]
     assert stages.locator(".carrier").all_text_contents() == ["tokens, direct", "activations, direct"]
     person.part("stop").click()
     print(f"text grew from {first} to {more} characters while the answer ran")

@@ -119,5 +119,5 @@ def test_a_reader_that_leaves_ends_it_in_one_line() -> None:
         check=False,
     )
     os.close(writing)
-    assert (done.returncode, done.stderr) == (1, "demo: ended, since nobody reads what it prints\n")
+    assert (done.returncode, done.stderr) == (1, "demo: ended, because the reader of its output is gone\n")
     assert wait_until_gone(mark) == []

@@ -1,1 +1,1 @@
-"""Who uses the site: users, their API keys and the tokens with which their nodes enrol."""
+"""Users, their API keys, and the tokens with which their nodes enrol."""

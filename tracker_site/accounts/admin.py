@@ -1,6 +1,6 @@
-"""Admin of users, keys and tokens.
+"""Admin pages of users, API keys and node tokens.
 
-Invariant: secrets are made by their owners only; an administrator can see that they exist and revoke them.
+Invariant: only a user can make their own secrets; an administrator can list and revoke them.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ admin.site.index_title = "Site"
 
 @admin.register(User)
 class PersonAdmin(UserAdmin):
-    """Who may sign in, call, lend and administer."""
+    """Users; an inactive one can neither sign in nor use a key or a node."""
 
     list_display = ("username", "is_active", "is_staff", "is_superuser", "date_joined", "last_login")
     list_filter = ("is_active", "is_staff", "is_superuser", "date_joined")
     actions = ("activate", "deactivate")
 
-    @admin.action(description="Deactivate: no sign-in, key or node of theirs works", permissions=["change"])
+    @admin.action(description="Deactivate: block sign-in, API keys and nodes", permissions=["change"])
     def deactivate(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        """Shut the chosen people out, but never oneself."""
+        """Deactivate the chosen users, except the administrator who asks."""
         changed = queryset.exclude(username=request.user.get_username()).update(is_active=False)
         self.message_user(request, f"Deactivated {changed} user(s).", messages.SUCCESS)
 
     @admin.action(description="Activate", permissions=["change"])
     def activate(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
-        """Let the chosen people in again."""
+        """Activate the chosen users again."""
         self.message_user(request, f"Activated {queryset.update(is_active=True)} user(s).", messages.SUCCESS)
 
 
 @admin.register(ApiKey, NodeToken)
 class BearerSecretAdmin(admin.ModelAdmin):
-    """A list with one action; nothing can be edited."""
+    """A read-only list of secrets; its one action revokes them."""
 
     list_display = ("name", "shown_prefix", "user", "created_at", "last_used_at", "revoked_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), "created_at")
@@ -53,15 +53,15 @@ class BearerSecretAdmin(admin.ModelAdmin):
     actions = ("revoke_selected",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Nobody makes a secret for somebody else."""
+        """Return False: users make their own secrets."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: BearerSecret | None = None) -> bool:
-        """Revoked rows stay, so that what used them can be told."""
+        """Return False: revoked rows stay, so that a refused secret can be traced to its owner."""
         return False
 
     @admin.action(description="Revoke", permissions=["change"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[BearerSecret]) -> None:
-        """Close the chosen secrets."""
+        """Revoke the chosen secrets, and show the number of those that were not revoked before."""
         revoked = sum(row.revoke() for row in queryset)
-        self.message_user(request, f"Revoked {revoked} of {queryset.count()}.", messages.SUCCESS)
+        self.message_user(request, f"Revoked {revoked} of {queryset.count()} chosen.", messages.SUCCESS)

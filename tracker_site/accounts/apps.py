@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class AccountsConfig(AppConfig):
-    """Users and their secrets."""
+    """The app of users, API keys and node tokens."""
 
     name = "tracker_site.accounts"
     label = "accounts"

@@ -1,7 +1,7 @@
-"""From a secret in a request to the row it stands for.
+"""Authentication by bearer secret: finds the API key or node token that a request presents.
 
-Invariant: a wrong, revoked or foreign secret and one of an inactive user all give None, with nothing that tells them
-apart.
+Invariant: if a secret is wrong, revoked, of another kind, or its user is inactive, the result is None in each case, so
+that a caller cannot tell these cases apart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BEARER = "bearer "
 
 
 def bearer_secret(headers: Mapping[str, str]) -> str | None:
-    """The secret of an `Authorization: Bearer` header."""
+    """Return the secret of an `Authorization: Bearer` header; None if there is none."""
     value = headers.get("Authorization", "")
     if value[: len(BEARER)].lower() != BEARER:
         return None
@@ -28,7 +28,7 @@ def bearer_secret(headers: Mapping[str, str]) -> str | None:
 
 
 def authenticate_key(raw: str) -> ApiKey | None:
-    """The API key of a secret, with its user loaded; notes the use."""
+    """Return the API key of a secret, with its user loaded, and record the use; None if it is not valid."""
     key = ApiKey.find(raw)
     if key is not None:
         key.note_use(timezone.now())
@@ -36,7 +36,7 @@ def authenticate_key(raw: str) -> ApiKey | None:
 
 
 async def authenticate_key_async(raw: str) -> ApiKey | None:
-    """Like `authenticate_key`, from the event loop."""
+    """Do the same as `authenticate_key`, called from the event loop."""
     key = await database.read(ApiKey.find, raw)
     now = timezone.now()
     if key is not None and key.is_use_due(now):
@@ -45,7 +45,7 @@ async def authenticate_key_async(raw: str) -> ApiKey | None:
 
 
 def authenticate_node_token(raw: str) -> NodeToken | None:
-    """The node token of a secret, with its user loaded; notes the use."""
+    """Return the node token of a secret, with its user loaded, and record the use; None if it is not valid."""
     token = NodeToken.find(raw)
     if token is not None:
         token.note_use(timezone.now())

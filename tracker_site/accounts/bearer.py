@@ -1,7 +1,7 @@
-"""Bearer secrets: how they look, and what is stored of them.
+"""Bearer secrets: their format and their digest.
 
-Invariants: a secret is 32 random bytes behind a readable prefix; only its SHA-256 is stored. A slow hash would add
-nothing, since nobody can guess 256 random bits, and it would cost every request.
+Invariants: a secret is a readable prefix followed by 32 random bytes; only its SHA-256 is stored. A slow hash would
+delay every request and add no protection, because 256 random bits cannot be guessed.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 RANDOM_BYTES = 32
 SHOWN_CHARACTERS = 12
-# Longer input is not ours; it is not even hashed.
+# Longer than any secret of ours; such input is refused without hashing it.
 MAX_SECRET_CHARACTERS = 128
 
 
 @dataclass(frozen=True)
 class DrawnSecret:
-    """A new secret, while it can still be shown.
+    """A new secret, in the moment in which it can still be shown.
 
     Attributes:
-        raw: the secret; shown to its owner once, never stored.
-        shown_prefix: enough of it to tell one from another in a list.
-        digest: SHA-256 as hex.
+        raw: the secret. It is shown to its owner once and never stored.
+        shown_prefix: its first characters, by which its owner recognises it in a list.
+        digest: SHA-256 of `raw` in hex.
     """
 
     raw: str
@@ -35,16 +35,16 @@ class DrawnSecret:
 
 
 def draw_secret(kind: str) -> DrawnSecret:
-    """Draw a secret of a kind, e.g. "mk" for API keys."""
+    """Draw a secret whose prefix is `kind`, for example "mk" for API keys."""
     raw = f"{kind}_{secrets.token_urlsafe(RANDOM_BYTES)}"
     return DrawnSecret(raw, raw[:SHOWN_CHARACTERS], digest_of(raw))
 
 
 def digest_of(raw: str) -> str:
-    """SHA-256 of a secret as hex."""
+    """Return the SHA-256 of a secret in hex."""
     return hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_plausible(raw: str, kind: str) -> bool:
-    """Whether a string from outside could be a secret of this kind at all."""
+    """Return whether a string has the prefix and the length of this kind of secret; it may still be unknown."""
     return len(raw) <= MAX_SECRET_CHARACTERS and raw.startswith(f"{kind}_")

@@ -11,16 +11,16 @@ from tracker_site.accounts.models import NAME_CHARACTERS, User
 
 
 class RegistrationForm(UserCreationForm):
-    """A new user, where the site is open to them."""
+    """User name and password of a new user. `RegisterView` shows it only if registration is open."""
 
     class Meta(UserCreationForm.Meta):
-        """Our user, not Django's."""
+        """Uses our `User` in place of Django's."""
 
         model = User
         fields: ClassVar[tuple[str, ...]] = ("username",)
 
 
 class SecretNameForm(forms.Form):
-    """What to call a new key or token."""
+    """The name of a new API key or node token."""
 
     name = forms.CharField(max_length=NAME_CHARACTERS, strip=True)

@@ -1,7 +1,8 @@
 """Users, API keys and node tokens.
 
-Invariants: a secret's row holds its digest, never the secret; revoking is final; a secret of an inactive user opens
-nothing. `last_used_at` is exact to a minute, so that a busy key costs one write a minute.
+Invariants: a row holds the digest of its secret, never the secret. A revoked secret is never valid again. If a user is
+inactive, none of their secrets is valid. `last_used_at` is exact to a minute, so that a busy key costs one write a
+minute.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ NAME_CHARACTERS = 64
 
 
 class User(AbstractUser):
-    """Somebody who chats, calls the API, runs nodes or administers; ours from the first migration."""
+    """A person who chats, calls the API, runs nodes or administers the site.
+
+    It is our own model since the first migration, because Django cannot replace its user model later.
+    """
 
     class Meta(AbstractUser.Meta):
-        """Names for people."""
+        """The name that the admin shows."""
 
         verbose_name = "user"
 
 
 class BearerSecret(models.Model):
-    """What API keys and node tokens share."""
+    """Base of API keys and node tokens. `KIND` is the prefix of the secrets of a subclass."""
 
     KIND: ClassVar[str]
 
@@ -46,7 +50,7 @@ class BearerSecret(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
-        """One table each."""
+        """Each subclass has a table of its own; the newest rows come first."""
 
         abstract = True
         ordering: ClassVar[list[str]] = ["-created_at", "-pk"]
@@ -60,12 +64,16 @@ class BearerSecret(models.Model):
 
     @classmethod
     def of(cls, user: User) -> models.QuerySet[Self]:
-        """Everything of this kind that a user has, the newest first."""
+        """Return all rows of a user, the newest first."""
         return cls._rows().filter(user=user)
 
     @classmethod
     def issue(cls, user: User, name: str) -> tuple[Self, str]:
-        """Make one; the second value is the secret, which cannot be had again."""
+        """Create a row with a new secret.
+
+        Returns:
+            The row and the secret, which is not stored and cannot be shown again.
+        """
         drawn = draw_secret(cls.KIND)
         row = cls._rows().create(
             user=user,
@@ -77,18 +85,18 @@ class BearerSecret(models.Model):
 
     @classmethod
     def find(cls, raw: str) -> Self | None:
-        """The row of a secret that opens something now, with its user; reads only."""
+        """Return the row of a valid secret, with its user loaded; None if there is no such row. Writes nothing."""
         if not is_plausible(raw, cls.KIND):
             return None
         usable = cls._rows().filter(revoked_at=None, user__is_active=True)
         return usable.select_related("user").filter(digest=digest_of(raw)).first()
 
     def is_use_due(self, now: datetime) -> bool:
-        """Whether `note_use` would write."""
+        """Return whether `note_use` would write."""
         return self.last_used_at is None or self.last_used_at < now - LAST_USED_PRECISION
 
     def note_use(self, now: datetime) -> None:
-        """Store the time of use, at most once a minute."""
+        """Store the time of a use, at most once a minute."""
         if not self.is_use_due(now):
             return
         stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_PRECISION)
@@ -96,7 +104,7 @@ class BearerSecret(models.Model):
         self.last_used_at = now
 
     def revoke(self) -> bool:
-        """Close it for good; False when it was closed before."""
+        """Revoke the secret for good; return False if it was revoked before."""
         now = timezone.now()
         changed = self._rows().filter(pk=self.pk, revoked_at=None).update(revoked_at=now)
         self.refresh_from_db(fields=["revoked_at"])
@@ -104,18 +112,18 @@ class BearerSecret(models.Model):
 
 
 class ApiKey(BearerSecret):
-    """Opens the OpenAI API for a program of its user."""
+    """Lets a program of its user call the OpenAI API."""
 
     KIND = "mk"
 
     class Meta(BearerSecret.Meta):
-        """As people write it."""
+        """The name that the admin shows."""
 
         abstract = False
         verbose_name = "API key"
 
 
 class NodeToken(BearerSecret):
-    """Lets its user's nodes enrol; a node needs it once."""
+    """Lets nodes of its user enrol; a node presents it once."""
 
     KIND = "mt"

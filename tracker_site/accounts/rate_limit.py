@@ -1,7 +1,7 @@
-"""Counting attempts of one address per minute, in the shared cache.
+"""Limits the attempts of one party in a minute, counted in Django's cache.
 
-Invariant: a counter lives two minutes at most, so the memory it takes is bounded by the cache's own size. Without Redis
-each process counts for itself.
+Invariants: a counter lives two minutes at most, and the cache's own limit bounds the memory of all counters. If the
+site has no Redis, each process counts for itself.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ WINDOW_S = 60
 
 @dataclass(frozen=True)
 class RateLimit:
-    """At most so many attempts a minute by one party."""
+    """A limit of attempts in a minute for each party. Limits of different purposes are counted apart."""
 
     purpose: str
     attempts_per_minute: int
 
     def admit(self, party: str) -> bool:
-        """Count an attempt; False when it is one too many."""
+        """Count an attempt of a party, for example of an address; return False if it exceeds the limit."""
         window = int(time.time()) // WINDOW_S
         key = f"rate:{self.purpose}:{party}:{window}"
         cache.add(key, 0, timeout=2 * WINDOW_S)
         try:
             return cache.incr(key) <= self.attempts_per_minute
-        except ValueError:  # evicted between the two calls: the cache is full, and this is the first attempt it knows
+        except (
+            ValueError
+        ):  # a full cache evicted the counter between the two calls, so this counts as the first attempt
             return True
 
 
 def client_address(request: HttpRequest) -> str:
-    """The address a request came from; behind our TLS proxy, the one that the proxy saw."""
+    """Return the address that a request came from; if a TLS proxy is configured, the address that the proxy saw."""
     forwarded = request.headers.get("X-Forwarded-For", "")
     if settings.BEHIND_HTTPS and forwarded:
         return forwarded.rsplit(",", 1)[-1].strip()[:64]

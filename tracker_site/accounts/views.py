@@ -1,7 +1,7 @@
-"""Account pages: registration, and the making and revoking of keys and tokens.
+"""Account pages: registration, sign-in, and making and revoking API keys and node tokens.
 
-Invariants: a user reaches only what is theirs (anything else is 404); a new secret is in exactly one response, which
-no cache may keep; revoking twice is fine.
+Invariants: a user reaches only their own rows (others answer 404). A new secret is in exactly one response, which no
+cache may keep. Revoking a secret twice is no error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIGN_IN_ATTEMPTS_PER_MINUTE = 20  # of one address
 
 def _signed_in(request: HttpRequest) -> User:
     user = request.user
-    if not isinstance(user, User):  # login_required keeps strangers out; this tells the type checker
+    if not isinstance(user, User):  # login_required guarantees it; this check is for the type checker
         raise TypeError("the view needs login_required")
     return user
 
@@ -43,7 +43,7 @@ def _signed_in(request: HttpRequest) -> User:
 @require_GET
 @login_required
 def overview(request: HttpRequest) -> HttpResponse:
-    """The user's keys and tokens."""
+    """Show the user's API keys and node tokens."""
     user = _signed_in(request)
     context = {
         "keys": ApiKey.of(user),
@@ -57,14 +57,14 @@ def overview(request: HttpRequest) -> HttpResponse:
 @login_required
 @never_cache
 def issue_secret(request: HttpRequest, kind: str) -> HttpResponse:
-    """Make a key or token and show it, this once."""
+    """Make an API key or node token and show its secret in this response only."""
     user, model = _signed_in(request), SECRETS[kind]
     form = SecretNameForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Give it a name, so that you can tell it from others later.")
+        messages.error(request, "Give it a name of at most 64 characters, so that you can recognise it later.")
         return redirect("accounts:overview")
     if model.of(user).filter(revoked_at=None).count() >= SECRETS_PER_USER:
-        messages.error(request, f"You have {SECRETS_PER_USER} already; revoke one first.")
+        messages.error(request, f"You already have {SECRETS_PER_USER} of these; revoke one first.")
         return redirect("accounts:overview")
     row, raw = model.issue(user, form.cleaned_data["name"])
     site_url = request.build_absolute_uri("/").rstrip("/")
@@ -85,12 +85,12 @@ def revoke_secret(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 
 
 class SignInView(LoginView):
-    """Django's, with a limit on guessing."""
+    """Django's sign-in, limited to `SIGN_IN_ATTEMPTS_PER_MINUTE` of one address."""
 
     template_name = "accounts/login.html"
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        """Count the attempt, then let Django decide."""
+        """Count the attempt; answer 429 if the limit is exceeded, otherwise let Django check the password."""
         if not RateLimit("sign-in", SIGN_IN_ATTEMPTS_PER_MINUTE).admit(client_address(request)):
             return render(request, "accounts/too_many_attempts.html", status=429)
         return super().post(request, *args, **kwargs)
@@ -98,13 +98,13 @@ class SignInView(LoginView):
 
 @method_decorator(sensitive_post_parameters(), name="dispatch")
 class RegisterView(FormView):
-    """Registration, where the administrator opened it."""
+    """Registration of new users. It is refused unless the administrator has opened it."""
 
     form_class = RegistrationForm
     template_name = "accounts/register.html"
 
     def dispatch(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-        """Refuse politely where registration is closed."""
+        """Answer 403 with an explanation if registration is closed."""
         if not settings.OPEN_REGISTRATION:
             return render(request, "accounts/registration_closed.html", status=403)
         return super().dispatch(request, *args, **kwargs)  # type: ignore[return-value]  # stubs say HttpResponseBase

@@ -1,1 +1,1 @@
-"""Credits: a double-entry ledger in integer micro-credits, holds, settlement and prices. Knows no route."""
+"""Credits: a double-entry ledger in integer micro-credits, holds, settlement and prices. It knows no routes."""

@@ -1,7 +1,7 @@
-"""Admin of the ledger: read-only, with one deed, granting credits.
+"""Admin pages of the ledger: read-only lists, a form that grants credits, and an audit.
 
-Invariant: nothing here writes a balance or a transfer itself; a grant goes through `ledger.grant` under the form's
-own key.
+Invariant: this module writes no balance and no transfer itself. It grants through `ledger.grant`, with the
+idempotency key that the form carries.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """Look, do not touch."""
+    """A list whose rows can be looked at and not changed."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Rows are booked, not typed."""
+        """Return False: the ledger books rows; nobody types them."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Rows are facts."""
+        """Return False: rows record facts."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Facts stay."""
+        """Return False: rows record facts."""
         return False
 
 
@@ -55,11 +55,11 @@ class AccountAdmin(ReadOnlyAdmin):
 
     @admin.display(description="credits", ordering="balance_micros")
     def credits(self, account: Account) -> str:
-        """The balance for people."""
+        """Return the balance in credits."""
         return credits_text(account.balance_micros)
 
     def get_urls(self) -> list[URLPattern]:
-        """The deeds beside the list."""
+        """Add the pages of the grant and the audit to Django's own."""
         own = [
             path("grant/", self.admin_site.admin_view(self.grant_credits), name="billing_account_grant"),
             path("audit/", self.admin_site.admin_view(self.audit), name="billing_account_audit"),
@@ -67,7 +67,7 @@ class AccountAdmin(ReadOnlyAdmin):
         return own + super().get_urls()
 
     def grant_credits(self, request: HttpRequest) -> HttpResponse:
-        """Ask for user and amount, then book."""
+        """Show the form of a grant; if it is submitted and valid, book the grant."""
         if not request.user.has_perm("billing.add_transfer"):
             raise PermissionDenied
         form = GrantForm(request.POST or None, initial={"key": secrets.token_hex(16), "user": request.GET.get("user")})
@@ -77,7 +77,7 @@ class AccountAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, "admin/billing/account/grant.html", context)
 
     def audit(self, request: HttpRequest) -> HttpResponse:
-        """Check the ledger and say what was found."""
+        """Check the ledger and show the result above the list."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         found = audit_ledger()
@@ -103,7 +103,7 @@ class AccountAdmin(ReadOnlyAdmin):
 
 @admin.register(Transfer)
 class TransferAdmin(ReadOnlyAdmin):
-    """The ledger."""
+    """The list of transfers."""
 
     list_display = ("pk", "created_at", "kind", "credits", "debit_account", "credit_account", "note")
     list_filter = ("kind", "created_at")
@@ -113,13 +113,13 @@ class TransferAdmin(ReadOnlyAdmin):
 
     @admin.display(description="credits", ordering="amount_micros")
     def credits(self, transfer: Transfer) -> str:
-        """The amount for people."""
+        """Return the amount in credits."""
         return credits_text(transfer.amount_micros)
 
 
 @admin.register(Hold)
 class HoldAdmin(ReadOnlyAdmin):
-    """What is set aside, and how it ended."""
+    """The list of holds, with their charges and reasons."""
 
     list_display = ("short_id", "user", "state", "amount", "charge", "created_at", "closed_at", "reason")
     list_filter = ("state", "created_at")
@@ -129,15 +129,15 @@ class HoldAdmin(ReadOnlyAdmin):
 
     @admin.display(description="id", ordering="id")
     def short_id(self, hold: Hold) -> str:
-        """Its first digits; the search takes the whole."""
+        """Return the first eight digits of the id; the search expects the whole id."""
         return str(hold.pk)[:8]
 
     @admin.display(description="credits held", ordering="amount_micros")
     def amount(self, hold: Hold) -> str:
-        """The most that the request could cost."""
+        """Return the held credits: the most that the request could cost."""
         return credits_text(hold.amount_micros)
 
     @admin.display(description="credits charged", ordering="charge_micros")
     def charge(self, hold: Hold) -> str:
-        """What it did cost; nothing while it runs."""
+        """Return the charged credits; "" if the hold is still open."""
         return "" if hold.state == Hold.State.OPEN else credits_text(hold.charge_micros)

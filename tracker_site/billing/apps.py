@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class BillingConfig(AppConfig):
-    """The ledger."""
+    """The app of the ledger."""
 
     name = "tracker_site.billing"
     label = "billing"

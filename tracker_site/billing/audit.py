@@ -1,6 +1,6 @@
-"""Checks that the ledger is what it claims to be.
+"""Checks that the balances agree with the transfers.
 
-Invariant: reads only, in one consistent snapshot; compares the kept balances with the transfers themselves.
+Invariant: the audit only reads, in one consistent snapshot of the database.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tracker_site.billing.models import Account, Hold, Transfer
 
 @dataclass(frozen=True)
 class LedgerAudit:
-    """What was found; the ledger is sound when `problems` is empty."""
+    """The result of an audit. If `problems` is empty, the ledger is sound."""
 
     accounts: int
     transfers: int
@@ -26,7 +26,7 @@ class LedgerAudit:
 
 @transaction.atomic(durable=True)
 def audit_ledger() -> LedgerAudit:
-    """Compare every account's balance with its transfers, and escrow with the open holds."""
+    """Compare every account's balance with its transfers, and the sum of the escrow accounts with the open holds."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -36,14 +36,16 @@ def audit_ledger() -> LedgerAudit:
     for account in accounts:
         booked = credited.get(account.pk, 0) - debited.get(account.pk, 0)
         if account.balance_micros != booked:
-            problems.append(f"account {account.pk}: balance {account.balance_micros}, transfers say {booked}")
+            problems.append(
+                f"account {account.pk} has a balance of {account.balance_micros}, and its transfers sum to {booked}"
+            )
     total = sum(account.balance_micros for account in accounts)
     if total:
-        problems.append(f"balances sum to {total}, not to 0")
+        problems.append(f"all balances sum to {total}, not to 0")
     escrow = sum(account.balance_micros for account in accounts if account.kind == Account.Kind.ESCROW)
     held = Hold.objects.filter(state=Hold.State.OPEN).aggregate(held=Sum("amount_micros"))["held"] or 0
     if escrow != held:
-        problems.append(f"escrow holds {escrow}, open holds say {held}")
+        problems.append(f"the escrow accounts have {escrow}, and the open holds sum to {held}")
     open_holds = Hold.objects.filter(state=Hold.State.OPEN).count()
     return LedgerAudit(len(accounts), Transfer.objects.count(), open_holds, total, tuple(problems))
 

@@ -19,19 +19,19 @@ class CreditsForm(forms.Form):
     credits = forms.DecimalField(min_value=SMALLEST, max_value=MAX_CREDITS, decimal_places=6)
 
     def amount_micros(self) -> int:
-        """The amount, after validation."""
+        """Return the amount in micro-credits; call it after `is_valid`."""
         amount: Decimal = self.cleaned_data["credits"]
         return int(amount * MICROS_PER_CREDIT)
 
 
 class ConvertForm(CreditsForm):
-    """Earnings to credits."""
+    """An amount of earnings to turn into credits; `key` makes a repeated submission harmless."""
 
     key = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput)
 
 
 class GrantForm(CreditsForm):
-    """New credits for a user."""
+    """New credits for a user; `key` makes a repeated submission harmless."""
 
     field_order = ("user", "credits", "note", "key")
 

@@ -1,13 +1,13 @@
-"""Holds: credits set aside before a request runs, settled or released once when it ends.
+"""Holds: credits set aside before a request runs, then settled or released once when it ends.
 
-Invariants: a hold is closed once, whoever comes first; settled or released, all of its amount has left escrow.
-Placing, settling and releasing again with the same values change nothing and give the same result. A hold of nothing
-is legal and books nothing.
+Invariants: a hold is closed once, by the first call that settles or releases it; afterwards all of its amount has left
+escrow. If a call to place, settle or release is repeated with the same values, it changes nothing and returns the same
+hold. A hold of 0 is legal and books nothing.
 
-Orphans: a process renews the leases of its own holds (`renew_leases`); `sweep` releases in full what nobody renews,
-and anything older than HOLD_MAX, and a site of one process at its start what earlier runs left (`release_left`),
-because what such a request delivered is known to nobody who could prove it: the user pays nothing, the nodes earn
-nothing.
+Orphans: a process renews the leases of its own holds (`renew_leases`) until they are older than HOLD_MAX. `sweep`
+releases each hold whose lease has run out. If the site is a single process, it releases at its start the holds that
+earlier runs left open (`release_left`). An orphan is released in full, because nobody can prove how many tokens its
+request delivered: the user pays nothing and the nodes earn nothing.
 """
 
 from __future__ import annotations
@@ -34,26 +34,29 @@ if TYPE_CHECKING:
 
 HOLD_LEASE = timedelta(seconds=60)
 HOLD_MAX = timedelta(hours=1)
-# Names this process among those that share a database.
+# Identifies this process among the processes that share a database.
 LEASE_OWNER = secrets.token_hex(16)
 
 
 @transaction.atomic
 def place(user: User, amount_micros: int, idempotency_key: str) -> Hold:
-    """Set credits aside.
+    """Move credits of a user to their escrow account.
 
     Args:
-        user: who pays.
-        amount_micros: the most that the request can cost; 0 for free models.
-        idempotency_key: names the request among the user's; again with the same amount it gives the same hold.
+        user: the user who pays.
+        amount_micros: the most that the request can cost; 0 if the model is free.
+        idempotency_key: identifies the request among the requests of this user. If it is repeated with the same
+            amount, the earlier hold is returned.
 
     Raises:
-        LedgerError: insufficient_credit; bad_amount; idempotency_conflict.
+        LedgerError: `insufficient_credit`; `bad_amount` if the amount or the key is out of range;
+            `idempotency_conflict` if the key placed a hold of another amount.
     """
     if amount_micros < 0 or not 0 < len(idempotency_key) <= KEY_CHARACTERS:
-        raise LedgerError("bad_amount", "Impossible hold", "a hold needs an amount of 0 or more, and a key")
+        message = f"a hold needs an amount of 0 or more and a key of 1 to {KEY_CHARACTERS} characters"
+        raise LedgerError("bad_amount", "Impossible hold", message)
     spendable, escrow = account_of(user.pk, Account.Kind.CREDITS), account_of(user.pk, Account.Kind.ESCROW)
-    # The user's accounts stand for the user's holds: two placements with one key meet here.
+    # The accounts' locks also guard the user's holds: of two calls with one key, the second waits here.
     lock_accounts((spendable, escrow))
     earlier = Hold.objects.filter(user=user, idempotency_key=idempotency_key).first()
     if earlier is not None:
@@ -72,36 +75,39 @@ def place(user: User, amount_micros: int, idempotency_key: str) -> Hold:
 
 @transaction.atomic
 def settle(hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> Hold:
-    """Charge what was delivered, pay the owners, return the rest.
+    """Charge a hold, pay the owners of the nodes, and return the rest to the user.
 
     Args:
         hold_id: an open hold.
-        charge_micros: at most its amount.
-        shares: what each owner earns; what is left of the charge is the site's.
+        charge_micros: at most the amount of the hold.
+        shares: the earnings of each owner. The site gets the rest of the charge.
 
     Raises:
-        LedgerError: unknown_hold; bad_amount when charge or shares do not fit; hold_closed when closed otherwise.
+        LedgerError: `unknown_hold`; `bad_amount` if the shares exceed the charge or the charge exceeds the hold;
+            `hold_closed` if the hold was released or settled with another charge.
     """
     hold = _lock(hold_id)
     if hold.state == Hold.State.SETTLED and hold.charge_micros == charge_micros:
         return hold
     if hold.state != Hold.State.OPEN:
         raise LedgerError(
-            "hold_closed", "Hold closed", f"the hold was {hold.state} before ({hold.reason or 'no reason'})"
+            "hold_closed", "Hold closed", f"the hold is already {hold.state} ({hold.reason or 'no reason given'})"
         )
     shared = sum(share.micros for share in shares)
     if any(share.micros <= 0 for share in shares) or not 0 <= shared <= charge_micros <= hold.amount_micros:
-        raise LedgerError("bad_amount", "Impossible charge", "shares, charge and hold do not fit into each other")
+        raise LedgerError(
+            "bad_amount", "Impossible charge", "the shares exceed the charge, or the charge exceeds the hold"
+        )
     _close(hold, Hold.State.SETTLED, charge_micros, shares)
     return hold
 
 
 @transaction.atomic
 def release(hold_id: uuid.UUID, reason: str = "") -> Hold:
-    """Return everything; does nothing when the hold was closed before, settled or not.
+    """Return the whole amount to the user. If the hold is already settled or released, nothing changes.
 
     Raises:
-        LedgerError: unknown_hold.
+        LedgerError: `unknown_hold`.
     """
     hold = _lock(hold_id)
     if hold.state == Hold.State.OPEN:
@@ -111,20 +117,23 @@ def release(hold_id: uuid.UUID, reason: str = "") -> Hold:
 
 
 def renew_leases() -> int:
-    """Say that this process lives, for all its open holds; returns how many it has."""
+    """Extend the leases of this process's open holds that are younger than HOLD_MAX; return their number."""
     now = timezone.now()
     mine = Hold.objects.filter(state=Hold.State.OPEN, lease_owner=LEASE_OWNER, created_at__gt=now - HOLD_MAX)
     return mine.update(lease_expires_at=now + HOLD_LEASE)
 
 
 def sweep() -> int:
-    """Release holds whose lease ran out; returns how many."""
+    """Release the holds whose lease has run out; return their number."""
     overdue = Hold.objects.filter(state=Hold.State.OPEN, lease_expires_at__lte=timezone.now())
-    return _release_all(overdue, "nobody renewed its lease")
+    return _release_all(overdue, "its process stopped renewing its lease")
 
 
 def release_left() -> int:
-    """At the start of a site of one process: release what earlier runs left open; returns how many."""
+    """Release the holds that earlier runs left open; return their number.
+
+    Call it only at the start of a site that is a single process: it releases the holds of all other processes.
+    """
     left = Hold.objects.filter(state=Hold.State.OPEN).exclude(lease_owner=LEASE_OWNER)
     return _release_all(left, "the site was restarted")
 
@@ -138,7 +147,7 @@ def _release_all(orphans: QuerySet[Hold], reason: str) -> int:
 
 def _same_hold(earlier: Hold, amount_micros: int) -> Hold:
     if earlier.amount_micros != amount_micros:
-        raise LedgerError("idempotency_conflict", "Key used before", "this key placed another hold before")
+        raise LedgerError("idempotency_conflict", "Key used before", "this key already placed a hold of another amount")
     return earlier
 
 

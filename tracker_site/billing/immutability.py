@@ -1,7 +1,7 @@
-"""Triggers that keep transfers as they were written.
+"""Database triggers that refuse to change or delete a transfer.
 
-Invariant: neither SQL nor the ORM can change or delete a transfer. SQLite drops a table's triggers when Django
-rebuilds the table, so a migration that alters `billing_transfer` must run `install` again; a test holds it to that.
+Invariant: neither SQL nor the ORM can change or delete a transfer. SQLite drops a table's triggers if Django rebuilds
+the table, so a migration that alters `billing_transfer` must run `install` again; a test checks that it does.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ STATEMENTS: Final = {
 
 
 def install(apps: object, schema_editor: BaseDatabaseSchemaEditor) -> None:  # noqa: ARG001 - RunPython's signature
-    """Create the triggers, also where they exist."""
+    """Create the triggers; if they exist, replace them."""
     creating, removing = STATEMENTS[schema_editor.connection.vendor]
     for statement in (*removing, *creating):
         schema_editor.execute(statement, params=None)
 
 
 def remove(apps: object, schema_editor: BaseDatabaseSchemaEditor) -> None:  # noqa: ARG001 - RunPython's signature
-    """Drop the triggers."""
+    """Drop the triggers, if they exist."""
     for statement in STATEMENTS[schema_editor.connection.vendor][1]:
         schema_editor.execute(statement, params=None)

@@ -1,7 +1,7 @@
-"""Booking: every movement of micro-credits passes through `post`.
+"""Bookkeeping: every movement of micro-credits passes through `post`.
 
-Invariants: a booking is whole or not at all; it never takes an account below zero (the mint excepted); the same
-idempotency key books once. Lock policy: see `models`.
+Invariants: the entries of one call are booked together or not at all. No account but the mint falls below zero. An
+idempotency key books once. The lock policy is in `models`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tracker_site.accounts.models import User
     from tracker_site.billing.models import Hold
 
-# Far above any real balance, and far below where sums could leave 64 bits.
+# Far above any real balance, and small enough that sums of balances fit in 64 bits.
 MAX_AMOUNT_MICROS = 10**15
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A movement to be booked."""
+    """A movement of micro-credits from `debit` to `credit` that `post` is to book."""
 
     debit: Account
     credit: Account
@@ -40,30 +40,31 @@ class Entry:
 
 
 def account_of(user_id: int | None, kind: Account.Kind) -> Account:
-    """The account of a user (or, with None, of the site), created on first use."""
+    """Return the account of a user, or of the site if `user_id` is None; create it on first use."""
     owner = {"user": None} if user_id is None else {"user_id": user_id}
     account, _ = Account.objects.get_or_create(**owner, kind=kind)
     return account
 
 
 def balance_micros(user: User, kind: Account.Kind = Account.Kind.CREDITS) -> int:
-    """What lies on a user's account now."""
+    """Return the balance of a user's account; 0 if the account does not exist yet."""
     balance = Account.objects.filter(user=user, kind=kind).values_list("balance_micros", flat=True).first()
     return balance or 0
 
 
 def earned_micros(node_id: str) -> int:
-    """What a node's owner has earned, with all nodes, and not made spendable yet."""
+    """Return the earnings of a node's owner, from all of their nodes, that are not turned into credits yet."""
     owner = Node.objects.filter(pk=node_id).values("owner")
     earnings = Account.objects.filter(user__in=owner, kind=Account.Kind.EARNINGS)
     return earnings.values_list("balance_micros", flat=True).first() or 0
 
 
 def post(entries: Sequence[Entry]) -> list[Transfer]:
-    """Book entries together; must run inside a transaction.
+    """Book entries together; the caller must have begun a transaction.
 
     Raises:
-        LedgerError: bad_amount, or insufficient_credit; then nothing is booked.
+        LedgerError: `bad_amount` or `insufficient_credit`; the transaction must then be rolled back.
+        RuntimeError: there is no transaction.
     """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("post needs a transaction around it")
@@ -77,19 +78,19 @@ def post(entries: Sequence[Entry]) -> list[Transfer]:
 
 
 def lock_accounts(accounts: Iterable[Account]) -> None:
-    """Lock rows by primary key, the one order that everybody follows."""
+    """Lock accounts in the order of their primary keys, so that two callers never deadlock."""
     if not connection.features.has_select_for_update:
-        return  # SQLite: the transaction holds the database's write lock since it began
+        return  # SQLite: the transaction has held the database's write lock since it began
     keys = {account.pk for account in accounts}
     list(Account.objects.select_for_update().filter(pk__in=keys).order_by("pk").values_list("pk"))
 
 
 @transaction.atomic
 def grant(user: User, amount_micros: int, *, idempotency_key: str, note: str = "") -> Transfer:
-    """Give a user new credits; again with the same key it gives nothing more.
+    """Give a user new credits. If the same grant is repeated with the same key, it gives nothing more.
 
     Raises:
-        LedgerError: bad_amount; idempotency_conflict when the key was used for another grant.
+        LedgerError: `bad_amount`; `idempotency_conflict` if the key was used for another grant.
     """
     mint, spendable = account_of(None, Account.Kind.MINT), account_of(user.pk, Account.Kind.CREDITS)
     entry = Entry(mint, spendable, amount_micros, Transfer.Kind.GRANT, f"grant:{idempotency_key}", note=note)
@@ -98,10 +99,11 @@ def grant(user: User, amount_micros: int, *, idempotency_key: str, note: str = "
 
 @transaction.atomic
 def convert_earnings(user: User, amount_micros: int, *, idempotency_key: str) -> Transfer:
-    """Make what a user's nodes earned spendable.
+    """Turn earnings of a user's nodes into credits, which the user can spend.
 
     Raises:
-        LedgerError: bad_amount, insufficient_credit, idempotency_conflict.
+        LedgerError: `bad_amount`; `insufficient_credit` if the earnings are smaller; `idempotency_conflict` if the key
+            was used for another amount.
     """
     earnings, spendable = account_of(user.pk, Account.Kind.EARNINGS), account_of(user.pk, Account.Kind.CREDITS)
     key = f"convert:{user.pk}:{idempotency_key}"
@@ -114,7 +116,9 @@ def _post_once(entry: Entry) -> Transfer:
     if earlier is None:
         return post([entry])[0]
     if (earlier.credit_account_id, earlier.amount_micros) != (entry.credit.pk, entry.amount_micros):
-        raise LedgerError("idempotency_conflict", "Key used before", "this key booked something else before")
+        raise LedgerError(
+            "idempotency_conflict", "Key used before", "this key already booked another amount or account"
+        )
     return earlier
 
 
@@ -123,7 +127,7 @@ def _book(entry: Entry) -> Transfer:
     if entry.debit.kind != Account.Kind.MINT:
         covered = covered.filter(balance_micros__gte=entry.amount_micros)
     if not covered.update(balance_micros=F("balance_micros") - entry.amount_micros):
-        message = f"{entry.amount_micros} micro-credits are needed, and {entry.debit} does not hold them"
+        message = f"{entry.amount_micros} micro-credits are needed, and the account '{entry.debit}' has fewer"
         raise LedgerError("insufficient_credit", "Not enough credits", message)
     Account.objects.filter(pk=entry.credit.pk).update(balance_micros=F("balance_micros") + entry.amount_micros)
     return Transfer.objects.create(

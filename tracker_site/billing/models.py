@@ -1,13 +1,14 @@
 """Accounts, transfers and holds.
 
-Invariants: a transfer moves an amount above zero from its debit account to its credit account, and no row of it can
-be changed or deleted (triggers, see `immutability`); `Account.balance_micros` equals credits minus debits, so that
-all balances sum to zero; only the mint may be below zero. A hold's amount lies on its user's escrow account until the
-hold is closed, once.
+Invariants: a transfer moves an amount above zero from its debit account to its credit account; triggers prevent that a
+row of it is changed or deleted (see `immutability`). `Account.balance_micros` equals credits minus debits, so that all
+balances sum to zero. Only the mint may be below zero. A hold's amount lies on its user's escrow account until the hold
+is closed, which happens once.
 
-Lock policy: only `ledger` and `holds` write, each call in one transaction. Rows are locked in this order, never
-another: the hold, then accounts by primary key. Balances change by conditional UPDATE (`balance >= amount`), never by
-read and write. On SQLite a transaction takes the database's write lock when it begins, which subsumes the rest.
+Lock policy: only `ledger` and `holds` write, and each call is one transaction. Rows are always locked in this order:
+the hold, then accounts by primary key. Balances change by conditional UPDATE (`balance >= amount`), never by a read
+that a write follows. On SQLite a transaction takes the database's write lock when it begins, so no other lock is
+needed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ KEY_CHARACTERS = 128
 
 
 class Account(models.Model):
-    """Where micro-credits lie."""
+    """A balance of micro-credits, of a user or of the site."""
 
     class Kind(models.TextChoices):
-        """What an account is for; the last two exist once, the others once per user."""
+        """Purpose of an account. SITE and MINT exist once; a user has at most one of each other kind."""
 
         CREDITS = "credits", "credits"
         ESCROW = "escrow", "held for running requests"
@@ -39,10 +40,10 @@ class Account(models.Model):
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="accounts"
     )
-    balance_micros = models.BigIntegerField(default=0, editable=False)
+    balance_micros = models.BigIntegerField(verbose_name="balance in micro-credits", default=0, editable=False)
 
     class Meta:
-        """One of each, and nothing below zero but the mint."""
+        """One account of each kind for each owner; no balance but the mint's is below zero."""
 
         ordering: ClassVar[list[str]] = ["kind", "user_id"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
@@ -61,10 +62,10 @@ class Account(models.Model):
 
 
 class Hold(models.Model):
-    """Credits set aside for the most that one request can cost."""
+    """Credits set aside for one request: the most that it can cost."""
 
     class State(models.TextChoices):
-        """OPEN is left once, for good."""
+        """A hold leaves OPEN once and never returns to it."""
 
         OPEN = "open", "open"
         SETTLED = "settled", "settled"
@@ -72,11 +73,13 @@ class Hold(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="holds")
-    amount_micros = models.BigIntegerField()
-    charge_micros = models.BigIntegerField(default=0)
+    amount_micros = models.BigIntegerField(
+        verbose_name="amount in micro-credits",
+    )
+    charge_micros = models.BigIntegerField(verbose_name="charge in micro-credits", default=0)
     state = models.CharField(max_length=16, choices=State.choices, default=State.OPEN)
     idempotency_key = models.CharField(max_length=KEY_CHARACTERS)
-    # The process that placed it, and until when it is believed to be alive.
+    # The process that placed the hold, and the time until which that process counts as alive.
     lease_owner = models.CharField(max_length=64)
     lease_expires_at = models.DateTimeField()
     created_at = models.DateTimeField(default=timezone.now)
@@ -84,7 +87,7 @@ class Hold(models.Model):
     reason = models.CharField(max_length=200, blank=True)
 
     class Meta:
-        """A user's key names one hold; what is charged was held."""
+        """A user's idempotency key identifies one hold; a charge never exceeds the held amount."""
 
         ordering: ClassVar[list[str]] = ["-created_at"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
@@ -103,10 +106,10 @@ class Hold(models.Model):
 
 
 class Transfer(models.Model):
-    """One movement, for ever."""
+    """One movement of micro-credits between two accounts; it is never changed or deleted."""
 
     class Kind(models.TextChoices):
-        """Why it happened."""
+        """Reason for a transfer."""
 
         GRANT = "grant", "grant"
         HOLD = "hold", "set aside"
@@ -117,7 +120,9 @@ class Transfer(models.Model):
 
     debit_account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="debits")
     credit_account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="credits")
-    amount_micros = models.BigIntegerField()
+    amount_micros = models.BigIntegerField(
+        verbose_name="amount in micro-credits",
+    )
     kind = models.CharField(max_length=16, choices=Kind.choices)
     hold = models.ForeignKey(Hold, null=True, blank=True, on_delete=models.PROTECT, related_name="transfers")
     idempotency_key = models.CharField(max_length=KEY_CHARACTERS, unique=True)
@@ -125,7 +130,7 @@ class Transfer(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        """Amounts above zero, between two accounts."""
+        """The newest rows come first; amounts are above zero and move between two different accounts."""
 
         ordering: ClassVar[list[str]] = ["-pk"]
         constraints: ClassVar[list[models.BaseConstraint]] = [

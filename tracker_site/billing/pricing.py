@@ -1,7 +1,7 @@
-"""What a request costs and who earns it; pure integer arithmetic in micro-credits.
+"""Cost of a request and its division among the nodes' owners; pure integer arithmetic in micro-credits.
 
-Invariants: no floating point; a charge never exceeds the hold computed from the same prices and limits; the shares of a
-split sum exactly to what was split, whatever the rounding.
+Invariants: there is no floating point. A charge never exceeds the hold that is computed from the same prices and
+limits. The shares of a charge sum exactly to the charge, however they are rounded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Prices:
 
 
 def credits_text(micros: int) -> str:
-    """Micro-credits as credits for people: exact, without needless zeros."""
+    """Return micro-credits as a decimal number of credits: exact, and without trailing zeros."""
     whole, part = divmod(abs(micros), MICROS_PER_CREDIT)
     digits = f"{part:06}".rstrip("0")
     return f"{'-' if micros < 0 else ''}{whole}{'.' if digits else ''}{digits}"
@@ -39,7 +39,7 @@ def credits_text(micros: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """What one stage did: `tokens` rows through `layers` layers, for its owner."""
+    """Work of one stage: it computed `tokens` rows through `layers` layers for its owner."""
 
     owner_id: int
     layers: int
@@ -48,17 +48,17 @@ class StageWork:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one owner earns."""
+    """Earnings of one owner from one request."""
 
     owner_id: int
     micros: int
 
 
 def charge_micros(prices: Prices, *, prompt_tokens: int, completion_tokens: int) -> int:
-    """What so many computed prompt tokens and delivered tokens cost; rounded up once, over the sum.
+    """Return the price of computed prompt tokens and delivered completion tokens; only their sum is rounded, upward.
 
     Raises:
-        ValueError: a count below zero.
+        ValueError: a count is below zero.
     """
     if prompt_tokens < 0 or completion_tokens < 0:
         raise ValueError("a token count below zero")
@@ -67,22 +67,24 @@ def charge_micros(prices: Prices, *, prompt_tokens: int, completion_tokens: int)
 
 
 def hold_micros(prices: Prices, *, prompt_tokens: int, max_tokens: int) -> int:
-    """The most that a request can cost."""
+    """Return the most that a request can cost."""
     return charge_micros(prices, prompt_tokens=prompt_tokens, completion_tokens=max_tokens)
 
 
 def split_charge(charge: int, works: Sequence[StageWork]) -> tuple[Share, ...]:
-    """Share a charge among the owners of the stages, by layers x tokens.
+    """Divide a charge among the owners of the stages, in proportion to layers x tokens.
 
-    Each stage gets the whole micro-credits of its part; what rounding leaves goes, one each, to the stages with the
-    largest remainders, earlier stages first. Owners of several stages get one share; shares of nothing are left out.
+    Each stage gets its part, rounded down. The micro-credits that rounding leaves over go, one each, to the stages
+    with the largest remainders; if remainders are equal, the earlier stage gets it. An owner of several stages gets
+    one share; shares of 0 are left out.
 
     Args:
         charge: micro-credits.
-        works: in route order. Without any work the result is empty, and the charge is the site's.
+        works: the work of each stage, in route order. If there is none, the result is empty and the site keeps the
+            charge.
 
     Raises:
-        ValueError: a charge or a count below zero.
+        ValueError: the charge or a count is below zero.
     """
     if charge < 0 or any(work.layers < 0 or work.tokens < 0 for work in works):
         raise ValueError("a charge or a count below zero")

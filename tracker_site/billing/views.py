@@ -1,7 +1,7 @@
 """The credits page.
 
-Invariant: a user sees and moves only what is theirs; every form carries its own key, so that a repeated submission
-moves once.
+Invariants: a user sees and moves only their own credits. Every form carries an idempotency key, so that a repeated
+submission moves credits once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHOWN_TRANSFERS = 50
 @require_GET
 @login_required
 def overview(request: HttpRequest) -> HttpResponse:
-    """Balances and the last transfers."""
+    """Show the user's balances and their latest transfers."""
     user = _signed_in(request)
     mine = Q(debit_account__user=user) | Q(credit_account__user=user)
     transfers = Transfer.objects.filter(mine).select_related("debit_account", "credit_account")[:SHOWN_TRANSFERS]
@@ -50,22 +50,22 @@ def overview(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def convert(request: HttpRequest) -> HttpResponse:
-    """Make all or some of the earnings spendable."""
+    """Turn all or some of the user's earnings into credits."""
     user, form = _signed_in(request), ConvertForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Say how many credits, above zero.")
+        messages.error(request, "Enter a number of credits above zero, with at most six decimals.")
         return redirect("billing:overview")
     try:
         convert_earnings(user, form.amount_micros(), idempotency_key=form.cleaned_data["key"])
     except LedgerError as error:
-        messages.error(request, f"{error.title}.")
+        messages.error(request, f"{error.title}. Nothing was moved.")
     else:
-        messages.success(request, "Your earnings are credits now.")
+        messages.success(request, "The earnings are now credits that you can spend.")
     return redirect("billing:overview")
 
 
 def _signed_in(request: HttpRequest) -> User:
     user = request.user
-    if not isinstance(user, User):  # login_required keeps strangers out; this tells the type checker
+    if not isinstance(user, User):  # login_required guarantees it; this check is for the type checker
         raise TypeError("the view needs login_required")
     return user

@@ -1,1 +1,1 @@
-"""Models the site offers: what clients call them, what they are made of, what they cost."""
+"""Models that the site offers: their names for clients, their artifacts and their prices."""

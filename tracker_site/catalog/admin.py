@@ -1,4 +1,4 @@
-"""Admin of the catalogue: names, prices, listing. Models are imported by `meshnet site import-model`."""
+"""Admin pages of the catalogue: names, prices and listing. `meshnet site import-model` adds models, not the admin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @admin.register(Model)
 class ModelAdmin(admin.ModelAdmin):
-    """What is offered, at what price."""
+    """The models, with their prices."""
 
     list_display = (
         "name", "is_listed", "architecture", "n_layers", "context_length", "size", "prompt_price", "completion_price",
@@ -37,31 +37,31 @@ class ModelAdmin(admin.ModelAdmin):
 
     @admin.display(description="size", ordering="size_bytes")
     def size(self, model: Model) -> str:
-        """Of all files."""
+        """Return the size of all files of the model."""
         return filesizeformat(model.size_bytes)
 
     @admin.display(description="credits/M prompt", ordering="prompt_micros")
     def prompt_price(self, model: Model) -> str:
-        """The price for people."""
+        """Return the price of a million prompt tokens in credits."""
         return _credits(model.prompt_micros)
 
     @admin.display(description="credits/M generated", ordering="completion_micros")
     def completion_price(self, model: Model) -> str:
-        """The price for people."""
+        """Return the price of a million generated tokens in credits."""
         return _credits(model.completion_micros)
 
     @admin.action(description="Offer to clients", permissions=["change"])
     def list_models(self, request: HttpRequest, queryset: QuerySet[Model]) -> None:
-        """Let clients ask for the chosen models."""
+        """Offer the chosen models to clients."""
         self.message_user(request, f"Offered {queryset.update(is_listed=True)} model(s).", messages.SUCCESS)
 
     @admin.action(description="Stop offering", permissions=["change"])
     def delist_models(self, request: HttpRequest, queryset: QuerySet[Model]) -> None:
-        """Refuse new requests for the chosen models; running ones go on."""
+        """Refuse new requests for the chosen models; running requests go on."""
         self.message_user(request, f"Stopped offering {queryset.update(is_listed=False)} model(s).", messages.SUCCESS)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Importing reads a file, which a form cannot."""
+        """Return False: adding a model reads a file of the site's machine, which a form cannot do."""
         return False
 
 

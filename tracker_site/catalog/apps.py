@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class CatalogConfig(AppConfig):
-    """Models and prices."""
+    """The app of models and their prices."""
 
     name = "tracker_site.catalog"
     label = "catalog"

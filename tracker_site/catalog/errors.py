@@ -6,4 +6,4 @@ from meshnet.errors import MeshnetError
 
 
 class CatalogError(MeshnetError):
-    """What was to be taken in was not."""
+    """A file could not be imported into the catalogue."""

@@ -1,8 +1,8 @@
-"""The golden probes of the catalogue's models: taken in whole, given out in excerpts.
+"""Golden probes of the catalogue's models: imported whole, served in excerpts.
 
-Invariants: a probe belongs to exactly one artifact and has rows wherever that may be cut; its file is named by its
-digest, and the row that names it is written after it and before an old one goes: a reader finds an old probe or a new
-one, whole, or no file, and then reads the row again.
+Invariants: a probe belongs to exactly one artifact and has rows at every layer at which the artifact may be cut. Its
+file is named by its digest. If a probe replaces another, its file is written first, then the database row, and the old
+file is deleted last. So a reader finds a whole probe, old or new; if it finds no file, it reads the row again.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 def import_golden(model: Model, path: Path) -> GoldenProbe:
-    """Keep a golden probe for a model, in place of the one there was.
+    """Store a golden probe for a model; if the model has one, replace it.
 
     Raises:
-        ArtifactError: unreadable; not_golden; golden_incomplete.
-        CatalogError: golden_of_another: it is of another artifact.
+        ArtifactError: `unreadable`; `not_golden`; `golden_incomplete`.
+        CatalogError: `golden_of_another` if the probe was made from another artifact.
     """
     data = _read(path)
     golden = parse_golden(data)
     if golden.artifact_digest != model.digest:
         message = (
-            f"{printable_path(path)} was made of the artifact {golden.artifact_digest.hex()[:16]}, and {model.name} is "
-            f"{model.artifact_digest[:16]}"
+            f"{printable_path(path)} was made from artifact {golden.artifact_digest.hex()[:16]}, but {model.name} is "
+            f"artifact {model.artifact_digest[:16]}; make a probe of this model with `meshnet probe`"
         )
         raise CatalogError("golden_of_another", "Golden probe of another model", message)
     _require_fit(golden, model)
@@ -45,7 +45,7 @@ def import_golden(model: Model, path: Path) -> GoldenProbe:
 
 
 def drop_golden(model: Model) -> bool:
-    """Forget a model's golden probe; whether there was one."""
+    """Delete a model's golden probe; return whether there was one."""
     path = model.golden_path
     if path is None:
         return False
@@ -56,9 +56,9 @@ def drop_golden(model: Model) -> bool:
 
 
 def is_golden_outdated(model: Model) -> bool:
-    """Whether the kept probe lacks rows that shards of the model, as it is known now, need.
+    """Return whether the stored probe lacks rows that shards of the model, with its present cuts, need.
 
-    One that cannot be read is none that lacks rows: it stays, and nodes are told to ask again.
+    If the probe cannot be read, the result is False: the probe stays, and nodes are told to ask again.
     """
     path = model.golden_path
     if path is None:
@@ -76,7 +76,7 @@ def is_golden_outdated(model: Model) -> bool:
 
 def _require_fit(golden: GoldenProbe, model: Model) -> None:
     if golden.n_layers != model.n_layers:
-        message = f"it is of {golden.n_layers} layers, and {model.name} has {model.n_layers}"
+        message = f"the probe was made for {golden.n_layers} layers, but {model.name} has {model.n_layers}"
         raise ArtifactError("golden_incomplete", "Golden probe lacks rows", message)
     every = range(1, model.n_layers)
     require_complete(golden, every if model.legal_cuts is None else model.legal_cuts, model.vocab_size)
@@ -103,11 +103,11 @@ def _keep(model: Model, data: bytes) -> None:
 
 
 def read_excerpt(path: Path, n_layers: int, layer_begin: int, layer_end: int) -> bytes | None:
-    """What proves one shard, as a golden probe of its own; None where there are no such rows.
+    """Return the rows that prove one shard, as a golden probe of its own; None if the probe lacks them.
 
     Raises:
         OSError: the file cannot be read.
-        ArtifactError: it is damaged.
+        ArtifactError: the file is damaged.
     """
     if not 0 <= layer_begin < layer_end <= n_layers:
         return None

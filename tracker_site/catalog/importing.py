@@ -1,9 +1,9 @@
-"""Taking a GGUF file into the catalogue.
+"""Imports a GGUF file into the catalogue.
 
-Invariants: the file is read, never kept; its bytes are untrusted, and only a vocabulary that opens is taken in; the
-row is written last, so that an interrupted import leaves no model behind. Importing again gives the model that is
-there; what is known of its layers becomes what is known of them now, and a golden probe that lacks rows for that is
-dropped.
+Invariants: the site reads the file and keeps no copy of its weights. Its bytes are untrusted; a model is imported only
+if its vocabulary opens. The database row is written last, so that an interrupted import leaves no model behind. If the
+file is imported again, the model keeps its name and prices, its layer count and legal cuts are computed anew, and its
+golden probe is dropped if it lacks rows at the new cuts.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """What importing gave.
+    """Result of an import.
 
     Attributes:
         model: the model.
-        is_new: it was not there before.
-        lost_golden: its golden probe does not fit its layers as they are known now, and was dropped.
+        is_new: whether the import created it.
+        lost_golden: whether its golden probe was dropped, because the probe lacks rows at the model's present cuts.
     """
 
     model: Model
@@ -44,21 +44,21 @@ class ImportedModel:
 
 
 def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completion_micros: int = 0) -> ImportedModel:
-    """Read a model's (first) GGUF file and offer it. Hashes every byte: minutes for large models.
+    """Import a model from its GGUF file and offer it. It hashes every byte, which takes minutes for large models.
 
     Args:
-        path: the file, or the first of several.
-        name: for clients; from the file's own name where empty.
+        path: the file; if the model is split into several, the first.
+        name: the name for clients; if it is empty, the name in the file's metadata, or else the file's own name.
         prompt_micros: price of a million prompt tokens, in micro-credits.
         completion_micros: price of a million generated tokens, in micro-credits.
 
     Raises:
-        ArtifactError: the file is not a GGUF file that can be used.
+        ArtifactError: the file is no usable GGUF file.
         VocabularyError: its vocabulary cannot be opened.
-        CatalogError: bad_name; name_taken.
+        CatalogError: `bad_name`; `name_taken`.
     """
     header = read_header(path)
-    # The digest of a file with holes would turn away every node that has the whole one.
+    # An incomplete file has another digest, and the site would then refuse every node that has the whole file.
     refuse_missing(header, {tensor.name for tensor in header.tensors})
     template = _own_template(header)
     cuts = list(legal_cuts(header).cuts)
@@ -89,10 +89,10 @@ def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completi
 
 
 def _correct_layers(model: Model, n_layers: int, cuts: list[int]) -> bool:
-    """An earlier version may have counted layers otherwise, or not have known where the model may be cut.
+    """Correct the layers of a model that an earlier version of the site counted otherwise, or imported without cuts.
 
     Returns:
-        Whether the golden probe was dropped for it: shards that it has no rows for would never be offered.
+        Whether the golden probe was dropped, because it lacks rows; shards without rows would never be offered.
     """
     if (model.n_layers, model.legal_cuts) == (n_layers, cuts):
         return False
@@ -121,24 +121,33 @@ def _copy_vocabulary(header: GgufHeader, file_name: str, template: str) -> Vocab
 
 def _free_name(name: str) -> str:
     if not re.fullmatch(NAME_PATTERN, name):
-        message = f"{name!r} cannot name a model: up to 100 letters, digits and ._:/- are allowed"
+        message = (
+            f"{name!r} cannot name a model; with --name, give a letter or digit and then up to 99 letters, digits or "
+            "._:/-"
+        )
         raise CatalogError("bad_name", "Name not allowed", message)
     if Model.objects.filter(name=name).exists():
-        raise CatalogError("name_taken", "Name taken", f"another model is called {name}; choose with --name")
+        raise CatalogError(
+            "name_taken", "Name taken", f"another model is called {name}; choose another name with --name"
+        )
     return name
 
 
 def _own_name(header: GgufHeader) -> str:
-    words = header.metadata.get("general.name")
-    own = words if isinstance(words, str) and words.strip() else header.paths[0].stem
+    title = header.metadata.get("general.name")
+    own = title if isinstance(title, str) and title.strip() else header.paths[0].stem
     return re.sub(r"[^a-z0-9._]+", "-", own.lower()).strip("-._")[:100]
 
 
 def _own_template(header: GgufHeader) -> str:
-    """The file's template, empty where it has none, as a database can keep it."""
+    """Return the chat template of the file; "" if it has none.
+
+    Raises:
+        ArtifactError: `bad_metadata` if a database cannot store the template.
+    """
     template = header.metadata.get("tokenizer.chat_template")
     if not isinstance(template, str):
         return ""
     if "\0" in template or any("\ud800" <= character <= "\udfff" for character in template):
-        raise ArtifactError("bad_metadata", "Bad metadata", "the chat template is no UTF-8 or holds a NUL")
+        raise ArtifactError("bad_metadata", "Bad metadata", "the chat template is not UTF-8 or contains a NUL")
     return template

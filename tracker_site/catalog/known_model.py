@@ -1,6 +1,6 @@
-"""A model of the catalogue, as the register of nodes sees it.
+"""The facts of a catalogue's model that `nodes` compares shards with.
 
-Invariant: a frozen value, read in one query.
+Invariant: a `KnownModel` is frozen and read in one query.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class KnownModel:
     """The facts of a model that a shard is compared with.
 
     Attributes:
-        legal_cuts: layers other than the first that a shard may begin with; None: any.
-        allows_mixed_recipes: shards that compute differently may share a route.
+        legal_cuts: layers other than the first that a shard may begin with; None means that any layer may.
+        allows_mixed_recipes: whether shards of different recipes may share a route.
     """
 
     name: str
@@ -27,5 +27,5 @@ class KnownModel:
     allows_mixed_recipes: bool = False
 
     def wrong_cuts(self, layer_begin: int, layer_end: int) -> list[int]:
-        """The ends of a range at which the model may not be cut."""
+        """Return the ends of the layers [layer_begin, layer_end) at which the model may not be cut."""
         return wrong_cuts((layer_begin, layer_end), self.n_layers, self.legal_cuts)

@@ -13,11 +13,11 @@ class DigestConverter:
     regex = "[0-9a-f]{64}"
 
     def to_python(self, value: str) -> str:
-        """As it is."""
+        """Return the digest unchanged."""
         return value
 
     def to_url(self, value: str) -> str:
-        """As it is."""
+        """Return the digest unchanged."""
         return value
 
 

@@ -1,5 +1,5 @@
-"""The chat page: the gateway's face for people.
+"""The chat page: one of the two faces of the gateway, for people.
 
-Invariants: only signed-in users chat; conversations stay in their browser; the page loads nothing from elsewhere and
-puts model output into the document as text only.
+Invariants: only signed-in users can chat. Their conversations stay in their browser. The page loads nothing from other
+hosts and inserts model output into the document as text only.
 """

@@ -1,4 +1,4 @@
-"""The Django app."""
+"""Django configuration of chat."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class ChatConfig(AppConfig):
-    """The page; it has no tables of its own."""
+    """The app of the chat page; it has no tables."""
 
     name = "tracker_site.chat"
     label = "chat"

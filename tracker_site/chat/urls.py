@@ -1,4 +1,4 @@
-"""URLs of the chat page; included under `chat/`."""
+"""URLs of the chat page, below `chat/`."""
 
 from __future__ import annotations
 

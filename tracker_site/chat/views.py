@@ -1,7 +1,7 @@
-"""The page and its stream.
+"""The chat page and the stream of its answers.
 
-Invariant: the stream takes the API's own request body and answers with the API's own events, telemetry included; only
-the key is another: a session instead of a secret, so that a CSRF token is needed too.
+Invariant: the stream takes the same request body as the OpenAI API and answers with the same events, telemetry
+included. It authenticates by the session in place of an API key, so it also needs a CSRF token.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Nothing but our own files: model output that slipped through the page's escaping could still load and run nothing.
+# Allow only the site's own files. If model output ever got past the page's escaping, it could not load or run anything.
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -41,7 +41,7 @@ DELIVERY: Final = DeliverySpec(stream=True, include_usage=True, include_telemetr
 @require_safe
 @login_required
 def page(request: HttpRequest) -> HttpResponse:
-    """The chat page."""
+    """Show the chat page with the offered models."""
     models = Model.objects.filter(is_listed=True).values("name", "context_length", "prompt_micros", "completion_micros")
     response = render(request, "chat/page.html", {"models": list(models)})
     response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
@@ -49,22 +49,22 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 async def stream(request: HttpRequest) -> HttpResponseBase:
-    """`POST`: a chat completion for the signed-in user, always streamed."""
+    """Answer `POST` with a chat completion for the signed-in user, always as a stream."""
     try:
         return await _stream(request)
     except MeshnetError as error:
         return error_reply(error)
-    except Exception as error:  # noqa: BLE001 - logged, in fewer words
-        # By types and places alone: the words of an error may quote the request.
+    except Exception as error:  # noqa: BLE001 - logged, without its message
+        # Log only the types and lines of the error, because its message may quote the request.
         logger.error("the chat stream failed: %s", describe_unforeseen(error))
-        return error_reply(MeshnetError("internal_error", "Internal error", "The site failed."))
+        return error_reply(MeshnetError("internal_error", "Internal error", "The site failed. Try again later."))
 
 
 async def _stream(request: HttpRequest) -> HttpResponseBase:
     if request.method != "POST":
-        raise RequestError("method_not_allowed", "Not allowed here; use POST.", status=405)
+        raise RequestError("method_not_allowed", "The chat stream answers only POST.", status=405)
     user = await request.auser()
     if not user.is_authenticated:
-        raise RequestError("not_signed_in", "Sign in again; your session is over.", status=401)
+        raise RequestError("not_signed_in", "Your session has ended; sign in again.", status=401)
     spec = parse_chat_request(read_json_body(request))
     return await answer(Caller(user_id=user.pk), replace(spec, delivery=DELIVERY))

@@ -1,4 +1,4 @@
-"""Commands that change the database and end; Django is set up before this module is imported."""
+"""Commands that read or change the database and then end. Set up Django before importing this module."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 
 
 class AdministrationError(MeshnetError):
-    """The command cannot do what it was asked."""
+    """A command was refused, for example because a user or model does not exist."""
 
 
 def require_migrated() -> None:
-    """Refuse to work on a database that is not up to date.
+    """Refuse to work on a database that lacks migrations.
 
     Raises:
-        AdministrationError: not_migrated.
+        AdministrationError: `not_migrated`.
     """
     executor = MigrationExecutor(connection)
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        message = f"run `meshnet site migrate` first; it is {_database_name()}"
+        message = f"run `meshnet site migrate` first; the database is {_database_name()}"
         raise AdministrationError("not_migrated", "The database is not up to date", message)
 
 
 def _database_name() -> str:
-    """The database for people, without user and password: a file's path, or a name and its server."""
+    """Return the database's file, or its name and server; neither user nor password."""
     name, host = (str(connection.settings_dict[key]) for key in ("NAME", "HOST"))
     return f"{name} on {host}" if host else name
 
@@ -60,10 +60,10 @@ def _migrate(_: argparse.Namespace) -> Outcome:
 
 
 def _keep_database_private() -> None:
-    """SQLite's file is made as the user's umask says, and its folder may be open to others; PostgreSQL has none."""
+    """Let only the owner read an SQLite file: the umask decides its mode, and its folder may be open to others."""
     database = Path(str(connection.settings_dict["NAME"]))
     if connection.vendor == "sqlite" and database.is_file():
-        database.chmod(0o600)  # the write-ahead log gets the same
+        database.chmod(0o600)  # SQLite gives the write-ahead log the same mode
 
 
 def _import_model(chosen: argparse.Namespace) -> Outcome:
@@ -85,8 +85,10 @@ def _import_model(chosen: argparse.Namespace) -> Outcome:
         "legal_cuts": model.legal_cuts,
         "golden_digest": model.golden_digest,
     }
-    found = "is offered now" if imported.is_new else "was offered before and keeps name and prices"
-    lost = "; its golden probe lacked rows and was dropped: make another" if imported.lost_golden else ""
+    found = "is offered now" if imported.is_new else "is already in the catalogue and keeps its name and prices"
+    lost = ""
+    if imported.lost_golden:
+        lost = "; its golden probe lacked rows and was dropped: make another with `meshnet probe`"
     return Outcome(f"{model.name} {found}: {model.architecture}, {model.n_layers} layers{lost}", fields)
 
 
@@ -100,15 +102,15 @@ def _import_golden(chosen: argparse.Namespace) -> Outcome:
         "cuts": len(golden.cuts),
         "backend": golden.backend,
     }
-    words = f"{model.name}: nodes prove their shards by {len(golden.token_ids)} rows at {len(golden.cuts)} cuts"
-    return Outcome(words, fields)
+    text = f"{model.name}: nodes now prove their shards by {len(golden.token_ids)} rows at {len(golden.cuts)} cuts"
+    return Outcome(text, fields)
 
 
 def _drop_golden(chosen: argparse.Namespace) -> Outcome:
     model = _model(chosen.model)
     dropped = drop_golden(model)
-    words = "its golden probe was dropped" if dropped else "there was no golden probe"
-    return Outcome(f"{model.name}: {words}; nodes serve it untested", {"name": model.name, "dropped": dropped})
+    done = "its golden probe was dropped" if dropped else "it had no golden probe"
+    return Outcome(f"{model.name}: {done}; nodes serve it untested", {"name": model.name, "dropped": dropped})
 
 
 def _model(name: str) -> Model:
@@ -120,7 +122,7 @@ def _model(name: str) -> Model:
 
 def _create_user(chosen: argparse.Namespace) -> Outcome:
     if User.objects.filter(username=chosen.username).exists():
-        raise AdministrationError("user_exists", "User exists", f"there is a user {chosen.username} already")
+        raise AdministrationError("user_exists", "User exists", f"there is already a user {chosen.username}")
     drawn = "" if chosen.password_stdin else secrets.token_urlsafe(16)
     password = drawn or sys.stdin.readline().rstrip("\r\n")
     user = User(username=chosen.username, is_staff=chosen.admin, is_superuser=chosen.admin)
@@ -164,8 +166,8 @@ def _audit(_: argparse.Namespace) -> Outcome:
         "problems": list(found.problems),
     }
     counted = f"{found.accounts} accounts, {found.transfers} transfers, {found.open_holds} open holds"
-    words = "; ".join(found.problems) or f"{counted}: the ledger sums to zero"
-    return Outcome(words, fields, status=1 if found.problems else 0)
+    text = "; ".join(found.problems) or f"{counted}: the ledger sums to zero"
+    return Outcome(text, fields, status=1 if found.problems else 0)
 
 
 def _user(username: str) -> User:

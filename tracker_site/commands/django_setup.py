@@ -1,7 +1,7 @@
-"""Django set up for a command, and llama.cpp's library named for its bindings.
+"""Sets up Django for a command, and tells llama.cpp's Python bindings where their library is.
 
-Invariant: Django is set up here and nowhere else on the command line, after everything it reads from the environment
-is decided.
+Invariant: no other module of the command line sets up Django. It happens after every environment variable that Django
+reads is set.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ SETTINGS: Final = "tracker_site.config.settings"
 
 
 def set_up_django() -> None:
-    """Load the settings and the apps.
+    """Load Django's settings and apps.
 
     Raises:
-        ImproperlyConfigured: a variable of the environment is wrong.
+        ImproperlyConfigured: an environment variable has a wrong value.
     """
-    import django  # noqa: PLC0415 - after the environment is decided
+    import django  # noqa: PLC0415 - after the environment variables are set
 
     name_library(os.environ, usual_folders())
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", SETTINGS)

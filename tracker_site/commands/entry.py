@@ -1,6 +1,6 @@
-"""From arguments to a command.
+"""Entry point of `meshnet site`: parses the arguments and runs one command.
 
-Invariant: whatever a command raises on purpose becomes one line for people and an exit status.
+Invariant: every expected failure becomes one line on stderr and an exit status, without a traceback.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 EXIT_USAGE: Final = 2
-# Failures of the surroundings, not of the work.
+# Codes of failures that the administrator mends by a different command line or environment; they end with status 2.
 ADDRESSES: Final = frozenset({"port_taken", "port_forbidden", "address_unavailable"})
 SURROUNDINGS: Final = ADDRESSES | {"relay_failed", "no_site", "not_migrated", "no_relay_url", "data_in_use"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; see `meshnet site --help`.
+    """Run one command and return its exit status.
 
     Raises:
-        SystemExit: argparse has told the user.
+        SystemExit: the arguments are wrong or ask for help; argparse has printed a message.
     """
     chosen = build_parser().parse_args(arguments)
     try:
@@ -40,11 +40,11 @@ def main(arguments: Sequence[str]) -> int:
     except ImproperlyConfigured as error:
         sys.stderr.write(f"meshnet site: {error}\n")
         return EXIT_USAGE
-    except OSError as error:  # a folder or file that cannot be made, read or written
-        where = printable(str(error.filename or "the system"), PATH_LENGTH_MAX)
-        sys.stderr.write(f"meshnet site: {where}: {error.strerror or error}\n")
+    except OSError as error:  # a folder or file cannot be made, read or written
+        path = printable(str(error.filename or "the system"), PATH_LENGTH_MAX)
+        sys.stderr.write(f"meshnet site: {path}: {error.strerror or error}\n")
         return EXIT_USAGE
-    except OperationalError as error:  # a full disk, a database server that is not there
+    except OperationalError as error:  # for example, the disk is full or the database server does not answer
         sys.stderr.write(f"meshnet site: the database: {error}\n")
         return EXIT_USAGE
     except MeshnetError as error:
@@ -56,7 +56,7 @@ def _run(chosen: argparse.Namespace) -> int:
     if chosen.command != "migrate":
         require_site(needs_database=chosen.command != "relay")
     if chosen.command in {"serve", "relay"}:
-        from tracker_site.commands import serving  # noqa: PLC0415 - it decides the environment first
+        from tracker_site.commands import serving  # noqa: PLC0415 - it sets environment variables first
 
         return serving.serve(chosen) if chosen.command == "serve" else serving.relay(chosen)
     set_up_django()

@@ -1,4 +1,4 @@
-"""What commands print."""
+"""Output of commands: one line of text for people, or one JSON object for scripts."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class Outcome:
     """A command's result.
 
     Attributes:
-        words: for people, one line.
-        fields: for scripts.
+        text: one line for people.
+        fields: the same result for scripts, printed as JSON.
         status: exit status.
     """
 
-    words: str
+    text: str
     fields: Mapping[str, object]
     status: int = 0
 
 
 def print_outcome(outcome: Outcome, *, is_json: bool) -> None:
-    """Print one line, at once."""
-    print_line(json.dumps(dict(outcome.fields)) if is_json else outcome.words)
+    """Print the fields as JSON if `is_json`, otherwise the text; flush stdout."""
+    print_line(json.dumps(dict(outcome.fields)) if is_json else outcome.text)
 
 
 def print_line(line: str) -> None:
-    """Write a line to stdout, at once."""
+    """Write a line to stdout and flush it."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()

@@ -14,7 +14,7 @@ DEFAULT_RELAY_PORT = 8701
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every subcommand and its arguments."""
+    """Return the parser of every subcommand and its arguments."""
     parser = argparse.ArgumentParser(prog="meshnet site", description="Run and administer a Meshnet site.")
     parser.set_defaults(is_json=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -28,88 +28,111 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, words: str
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str
 ) -> argparse.ArgumentParser:
-    command = commands.add_parser(name, help=words, description=words)
-    command.add_argument("--json", dest="is_json", action="store_true", help="print one JSON object")
+    command = commands.add_parser(name, help=text, description=text)
+    command.add_argument("--json", dest="is_json", action="store_true", help="print one JSON object for scripts")
     return command
 
 
 def _add_import_model(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = _add(commands, "import-model", "offer the model of a GGUF file")
-    command.add_argument("gguf", type=Path, help="the file, or the first part of a split one")
-    command.add_argument("--name", default="", help="what clients call it; otherwise its own name")
+    command.add_argument("gguf", type=Path, help="the GGUF file; if the model is split, its first part")
+    command.add_argument("--name", default="", help="its name for clients; if left out, the name in the file")
     command.add_argument(
-        "--prompt-price", type=credits_as_micros, default=0, metavar="CREDITS", help="per million tokens"
+        "--prompt-price",
+        type=credits_as_micros,
+        default=0,
+        metavar="CREDITS",
+        help="price of a million prompt tokens; if left out, they are free",
     )
     command.add_argument(
-        "--completion-price", type=credits_as_micros, default=0, metavar="CREDITS", help="per million tokens"
+        "--completion-price",
+        type=credits_as_micros,
+        default=0,
+        metavar="CREDITS",
+        help="price of a million generated tokens; if left out, they are free",
     )
 
 
 def _add_goldens(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = _add(commands, "import-golden", "let nodes prove their shards of a model by a file of `meshnet probe`")
-    command.add_argument("model", help="what clients call it")
-    command.add_argument("golden", type=Path, help="the golden probe")
-    command = _add(commands, "drop-golden", "let nodes serve a model untested again")
-    command.add_argument("model", help="what clients call it")
+    command = _add(commands, "import-golden", "let nodes test their shards of a model by a golden probe")
+    command.add_argument("model", help="the model's name for clients")
+    command.add_argument("golden", type=Path, help="the golden probe, a file that `meshnet probe` made")
+    command = _add(commands, "drop-golden", "delete a model's golden probe, so that nodes serve the model untested")
+    command.add_argument("model", help="the model's name for clients")
 
 
 def _add_accounts(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     create_user = _add(
-        commands, "create-user", "create a user; without --password-stdin a password is drawn and printed"
+        commands, "create-user", "create a user; unless --password-stdin is given, draw a password and print it"
     )
     create_user.add_argument("username")
-    create_user.add_argument("--admin", action="store_true", help="may use the admin")
-    create_user.add_argument("--password-stdin", action="store_true", help="read the password from the first line")
-    for name, words in (
-        ("create-key", "make an API key"),
-        ("create-node-token", "make a token for nodes to enrol with"),
+    create_user.add_argument("--admin", action="store_true", help="make the user an administrator")
+    create_user.add_argument("--password-stdin", action="store_true", help="read the password from stdin's first line")
+    for name, text in (
+        ("create-key", "make an API key and print it"),
+        ("create-node-token", "make a token with which a user's nodes enrol, and print it"),
     ):
-        command = _add(commands, name, words)
+        command = _add(commands, name, text)
         command.add_argument("username")
-        command.add_argument("--name", default="command line", help="to tell it from others")
+        command.add_argument("--name", default="command line", help="the name that the account page lists it by")
     grant = _add(commands, "grant", "give a user credits")
     grant.add_argument("username")
-    grant.add_argument("credits", type=credits_as_micros, help="how many")
-    grant.add_argument("--key", default="", help="a second grant with the same key gives nothing")
-    grant.add_argument("--note", default="")
+    grant.add_argument("credits", type=credits_as_micros, help="the number of credits, with at most six decimals")
+    grant.add_argument("--key", default="", help="if a grant with this key was made before, give nothing more")
+    grant.add_argument("--note", default="", help="text that the ledger keeps with the grant")
 
 
 def _add_processes(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     serve = _add(commands, "serve", "run the site and its relay")
-    serve.add_argument("--host", default=DEFAULT_HOST)
-    serve.add_argument("--port", type=port, default=DEFAULT_PORT, help="0 chooses a free one")
-    serve.add_argument("--relay-port", type=port, default=DEFAULT_RELAY_PORT, help="0 chooses a free one")
-    serve.add_argument("--no-relay", action="store_true", help="use the one at MESHNET_RELAY_URL, which runs elsewhere")
-    serve.add_argument("--parent-pid", type=int, default=0, help="end when this parent process ends, however it does")
+    serve.add_argument("--host", default=DEFAULT_HOST, help="address to listen on (default: %(default)s)")
+    serve.add_argument(
+        "--port", type=port, default=DEFAULT_PORT, help="the site's port; 0 chooses a free one (default: %(default)s)"
+    )
+    serve.add_argument(
+        "--relay-port",
+        type=port,
+        default=DEFAULT_RELAY_PORT,
+        help="the relay's port; 0 chooses a free one (default: %(default)s)",
+    )
+    serve.add_argument(
+        "--no-relay", action="store_true", help="start no relay; use the one at MESHNET_RELAY_URL, which runs elsewhere"
+    )
+    serve.add_argument("--parent-pid", type=int, default=0, help="end when the parent process with this id ends")
     relay = _add(commands, "relay", "run a relay alone")
-    relay.add_argument("--host", default=DEFAULT_HOST)
-    relay.add_argument("--port", type=port, default=DEFAULT_RELAY_PORT, help="0 chooses a free one")
+    relay.add_argument("--host", default=DEFAULT_HOST, help="address to listen on (default: %(default)s)")
+    relay.add_argument(
+        "--port",
+        type=port,
+        default=DEFAULT_RELAY_PORT,
+        help="the relay's port; 0 chooses a free one (default: %(default)s)",
+    )
 
 
-def port(words: str) -> int:
-    """A port number.
+def port(text: str) -> int:
+    """Parse a port number; 0 is allowed.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: the text is no port number.
     """
-    if not words.isascii() or not words.isdigit() or int(words) > PORT_MAX:
-        raise argparse.ArgumentTypeError(f"{words!r} is no port")
-    return int(words)
+    if not text.isascii() or not text.isdigit() or int(text) > PORT_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; give a number from 0 to {PORT_MAX}")
+    return int(text)
 
 
-def credits_as_micros(words: str) -> int:
-    """Credits with up to six decimals, as micro-credits.
+def credits_as_micros(text: str) -> int:
+    """Parse credits with at most six decimals; return micro-credits.
 
     Raises:
-        argparse.ArgumentTypeError: not a number, below zero, or finer than a micro-credit.
+        argparse.ArgumentTypeError: the text is no number, or is below zero, above 10^9 credits or finer than a
+            micro-credit.
     """
     try:
-        micros = Decimal(words) * MICROS_PER_CREDIT
+        micros = Decimal(text) * MICROS_PER_CREDIT
         exact = micros == micros.to_integral_value() and 0 <= micros <= 10**15
     except InvalidOperation:
         exact = False
     if not exact:
-        raise argparse.ArgumentTypeError(f"{words!r} is no amount of credits with at most six decimals")
+        raise argparse.ArgumentTypeError(f"{text!r} is no amount of credits from 0 to 10^9 with at most six decimals")
     return int(micros)

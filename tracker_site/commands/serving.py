@@ -1,7 +1,7 @@
 """`meshnet site serve` and `meshnet site relay`.
 
-Invariants: ports are had before Django is set up, because the settings read the relay's URL; what can fail at the
-start fails before the ready line, with status 2.
+Invariants: the ports are chosen before Django is set up, because the settings read the relay's URL. If the start fails,
+it fails before the ready line is printed, with status 2.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ RELAY_MODULE = "tracker_site.relay"
 
 
 class ServeError(MeshnetError):
-    """The surroundings do not allow to serve."""
+    """The environment does not allow the site to serve."""
 
 
 def serve(chosen: argparse.Namespace) -> int:
-    """Run Daphne here, and the relay as a child unless another one serves, until SIGTERM or SIGINT.
+    """Serve until SIGTERM or SIGINT: Daphne in this process, and the relay as a child unless --no-relay is given.
 
     Raises:
-        MeshnetError: a code of `ListenError`, relay_failed, not_migrated, data_in_use or no_relay_url.
+        MeshnetError: a code of `ListenError`, `relay_failed`, `not_migrated`, `data_in_use` or `no_relay_url`.
     """
     if chosen.parent_pid:
         die_with_parent(chosen.parent_pid)
@@ -54,10 +54,10 @@ def serve(chosen: argparse.Namespace) -> int:
     if not settings.IS_SINGLE_PROCESS:
         return _run(chosen, listening, relay_port)
     message = (
-        f"another site already serves with {settings.DATA_DIRECTORY}: name another folder in {environment.SITE_DATA}, "
-        "or let both share PostgreSQL and Redis"
+        f"another site already serves with {settings.DATA_DIRECTORY}: stop it, set {environment.SITE_DATA} to another "
+        "folder, or let both share PostgreSQL and Redis"
     )
-    # Nobody else's nodes and holds are taken for left over.
+    # The lock proves that no other process serves, so every connection and hold in the database is a leftover.
     with hold_directory(settings.DATA_DIRECTORY, ServeError("data_in_use", "The site's data are in use", message)):
         forget_connections()
         release_left()
@@ -79,10 +79,10 @@ def _run(chosen: argparse.Namespace, listening: socket.socket, relay_port: int |
 
 
 def relay(chosen: argparse.Namespace) -> int:
-    """Become the relay.
+    """Replace this process by the relay; does not return.
 
     Raises:
-        ListenError: its port cannot be had.
+        ListenError: the relay's port is not available.
     """
     probe_port(chosen.host, chosen.port, "--port")
     set_up_django()
@@ -106,10 +106,10 @@ def _decide_relay_url(host: str, relay_port: int | None) -> None:
     if environment.text(environment.RELAY_URL):
         return
     if relay_port is None:
-        message = f"--no-relay needs {environment.RELAY_URL}, the address of a relay that runs elsewhere"
+        message = f"--no-relay needs the address of a relay that runs elsewhere: set {environment.RELAY_URL} to it"
         raise ServeError("no_relay_url", "The relay's address is not known", message)
     if _is_wildcard(host):
-        message = f"{host} is no address that nodes can dial: set {environment.RELAY_URL} to one"
+        message = f"nodes cannot dial {host}: set {environment.RELAY_URL} to the relay's address as nodes reach it"
         raise ServeError("no_relay_url", "The relay's address is not known", message)
     environment.set_relay_url(f"ws://{_in_url(host)}:{relay_port}")
 

@@ -1,7 +1,7 @@
-"""Whether there is a site in the data folder that a command is to work on.
+"""Checks that the data folder holds a site before a command works on it.
 
-Invariants: looks, and makes nothing: the settings, once loaded, make the folder and its key. So a command that was
-meant for a site elsewhere leaves no second one behind.
+Invariant: the check creates nothing. Loading Django's settings would create the folder and its key, so a command that
+was meant for a site elsewhere would leave a second, empty site behind.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ if TYPE_CHECKING:
 
 
 class NoSiteError(MeshnetError):
-    """The command needs a site, and the folder holds none."""
+    """The command needs a site, and the data folder holds none."""
 
 
 def require_site(*, needs_database: bool, environment: Mapping[str, str] = os.environ) -> None:
-    """Refuse to work on a folder in which no site was made.
+    """Refuse to work on a data folder that holds no site.
 
     Args:
-        needs_database: otherwise the site's signing key will do, as for a relay on a machine of its own.
-        environment: of the process.
+        needs_database: whether the site's database must be there. If not, its signing key is enough, as for a relay
+            on a machine of its own.
+        environment: the environment variables.
 
     Raises:
-        NoSiteError: no_site.
+        NoSiteError: `no_site`.
     """
     folder = variables.named_data_directory(environment)
-    # With PostgreSQL the folder keeps what the site's processes share: the first `migrate` draws the key.
+    # If the database is PostgreSQL, the folder has no database file; the secret key, drawn by `migrate`, proves a site.
     has_server = bool(variables.text(variables.DATABASE_URL, environment=environment))
     wanted = [variables.SECRET_KEY_FILE if has_server else variables.DATABASE_FILE]
     if not needs_database:

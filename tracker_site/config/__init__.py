@@ -1,1 +1,1 @@
-"""How the site is put together: settings, URLs, ASGI. Nothing but `commands` imports it."""
+"""Composition of the site: settings, URLs and the ASGI application. Only `commands` imports it."""

@@ -1,6 +1,7 @@
 """The site's ASGI application: HTTP, and the nodes' control WebSocket.
 
-Invariant: nothing long-lived starts at import; the background jobs start on the running loop with the first connection.
+Invariant: importing this module starts nothing long-lived; the first connection starts the background jobs on the
+running loop.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
 
 
 async def refuse_unknown_socket(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:  # noqa: ARG001
-    """Close a WebSocket to a path that has none, before accepting it (HTTP 403)."""
+    """Refuse a WebSocket on any other path with HTTP 403."""
     await send({"type": "websocket.close", "code": 1008, "reason": ""})
 
 
-# Every view is imported now; otherwise the first request would wait for it.
+# Import every view now, so that the first request does not wait for the imports.
 import_module(settings.ROOT_URLCONF)
 
 _sockets = [
-    # No cookie counts here: a node proves its key, so there is no origin to check.
+    # A node proves its key and no cookie is read, so the origin need not be checked.
     path("nodes/control", NodeControlConsumer.as_asgi()),
     re_path(r"", refuse_unknown_socket),  # type: ignore[arg-type]  # an ASGI application, not a view
 ]
@@ -42,6 +43,6 @@ _router = ProtocolTypeRouter({"http": django_application, "websocket": URLRouter
 
 
 async def application(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-    """Serve one connection."""
+    """Serve one connection; the first one starts the background jobs."""
     background.ensure_started()
     await _router(scope, receive, send)

@@ -1,7 +1,8 @@
-"""Strict reading of the site's environment variables; nothing else of the site looks at them.
+"""Reads the site's environment variables strictly; no other module of the site reads them.
 
-Invariant: a value that is present but wrong stops the start with the variable's name; it never falls back silently.
-Called by `settings`, and by `meshnet site serve` before there are settings: it decides where the relay is.
+Invariant: if a variable is set to a wrong value, the start fails with the variable's name; a default never replaces a
+wrong value. `settings` calls this module, and so does `meshnet site serve` before it loads the settings, to set the
+relay's URL.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 RELAY_URL: Final = "MESHNET_RELAY_URL"
 SITE_DATA: Final = "MESHNET_SITE_DATA"
 DATABASE_URL: Final = "MESHNET_DATABASE_URL"
-# Of the data folder.
+# Names of files in the data folder.
 DATABASE_FILE: Final = "site.sqlite3"
 SECRET_KEY_FILE: Final = "secret.key"  # noqa: S105 - a file's name
 SITE_KEY_FILE: Final = "site.key"
@@ -29,20 +30,20 @@ FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
 
 
 def text(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> str:
-    """A value without surrounding blanks."""
+    """Return a variable without surrounding blanks; `default` if it is not set."""
     return environment.get(name, default).strip()
 
 
 def set_relay_url(url: str, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Decide the relay's address, for settings that are read later and for children."""
+    """Set the relay's URL for the settings, which are loaded later, and for child processes."""
     environment[RELAY_URL] = url
 
 
 def flag(name: str, *, default: bool = False, environment: Mapping[str, str] = os.environ) -> bool:
-    """A yes or no.
+    """Return whether a variable says yes; `default` if it is not set.
 
     Raises:
-        ImproperlyConfigured: neither a word for yes nor one for no.
+        ImproperlyConfigured: the value is neither one of TRUE_WORDS nor one of FALSE_WORDS.
     """
     if name not in environment:
         return default
@@ -54,29 +55,30 @@ def flag(name: str, *, default: bool = False, environment: Mapping[str, str] = o
     raise ImproperlyConfigured(f"{name} must be 1 or 0, not {word!r}")
 
 
-def words(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> list[str]:
-    """A comma-separated list."""
-    return [word.strip() for word in text(name, default, environment).split(",") if word.strip()]
+def comma_separated(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the items of a comma-separated list; empty items are left out."""
+    return [item.strip() for item in text(name, default, environment).split(",") if item.strip()]
 
 
 def named_data_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of everything the site keeps, as it is named; it may not be there."""
+    """Return the path of the site's data folder; the folder may not exist."""
     chosen = text(SITE_DATA, environment=environment)
     return Path(chosen) if chosen else Path.home() / ".local" / "share" / "meshnet" / "site"
 
 
 def data_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of everything the site keeps; created, readable by its owner only."""
+    """Return the site's data folder; if it does not exist, create it so that only its owner can read it."""
     folder = named_data_directory(environment)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder.resolve()
 
 
 def sqlite_database(path: Path) -> dict[str, object]:
-    """SQLite that several threads may write: WAL, and every transaction takes the write lock when it begins.
+    """Return Django's settings for SQLite that several threads write.
 
-    With the default, deferred transactions, two of them that read and then write fail with "database is locked" at
-    once, whatever the timeout.
+    It uses a write-ahead log, and every transaction takes the write lock when it begins. With SQLite's default,
+    deferred transactions, one of two transactions that read and then write fails with "database is locked" at once,
+    whatever the timeout.
     """
     return {
         "ENGINE": "django.db.backends.sqlite3",
@@ -90,10 +92,16 @@ def sqlite_database(path: Path) -> dict[str, object]:
 
 
 def postgresql_database(name: str, url: str) -> dict[str, object]:
-    """PostgreSQL through psycopg's pool; persistent connections of Django's own leak under ASGI.
+    """Return Django's settings for PostgreSQL through psycopg's pool.
+
+    Django's own persistent connections would leak under ASGI.
+
+    Args:
+        name: the environment variable, named in errors.
+        url: its value.
 
     Raises:
-        ImproperlyConfigured: not `postgresql://user:password@host:port/database`.
+        ImproperlyConfigured: the value is not `postgresql://user:password@host:port/database`.
     """
     try:
         parts = urlsplit(url)
@@ -115,10 +123,10 @@ def postgresql_database(name: str, url: str) -> dict[str, object]:
 
 
 def redis_channel_layer(url: str) -> dict[str, object]:
-    """The channel layer that several site processes share.
+    """Return the settings of the channel layer that several site processes share.
 
-    Receiving blocks in Redis for 5 s at a time; the client's own limit on a read, 5 s by default, must be longer, or
-    each quiet control connection ends with an error.
+    A receiver blocks in Redis for 5 s at a time. The client's timeout of a read, 5 s by default, must be longer;
+    otherwise each quiet control connection would end with an error.
     """
     return {
         "BACKEND": "channels_redis.core.RedisChannelLayer",

@@ -1,6 +1,6 @@
-"""Requests that are refused before any view sees them.
+"""Answers to requests that Django refuses before any view sees them.
 
-Invariant: under `/v1` every answer is an error object, also where the request names another site.
+Invariant: under `/v1` every refusal is an OpenAI error object, even if the request names another host.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ API_PREFIX: Final = "/v1/"
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """400: a Host that is not ours, or headers that Django refuses."""
+    """Answer 400 to a request whose Host is not allowed, or whose headers Django refuses."""
     if not request.path.startswith(API_PREFIX):
         return defaults.bad_request(request, exception)
-    message = "The request is not for this site: look at the URL's host, or ask the site's administrator to allow it."
+    message = "This site does not answer to the host in the URL: correct it, or ask the administrator to allow it."
     return error_reply(RequestError("bad_request", message))

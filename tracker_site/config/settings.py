@@ -1,8 +1,8 @@
 """Django settings; every variable of the environment is read through `environment`.
 
-Invariants: with no variable set the site is strict and self-contained (DEBUG off, SQLite, in-memory channel layer,
-loopback hosts only); every file it writes lies under `DATA_DIRECTORY`; no log record holds a prompt, a completion or
-a key.
+Invariants: if no variable is set, the site is strict and self-contained (DEBUG off, SQLite, in-memory channel layer,
+loopback hosts only). Every file that it writes lies under `DATA_DIRECTORY`. No log record holds a prompt, a completion
+or a key.
 
 Variables: MESHNET_SITE_DATA (folder), MESHNET_DEBUG, MESHNET_ALLOWED_HOSTS and MESHNET_TRUSTED_ORIGINS (comma
 separated), MESHNET_HTTPS (the site is reached through a TLS proxy that sets X-Forwarded-Proto), MESHNET_DATABASE_URL,
@@ -22,13 +22,13 @@ SITE_ROOT = Path(__file__).resolve().parent.parent
 DATA_DIRECTORY = environment.data_directory()
 
 DEBUG = environment.flag("MESHNET_DEBUG")
-ALLOWED_HOSTS = environment.words("MESHNET_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = environment.words("MESHNET_TRUSTED_ORIGINS")
+ALLOWED_HOSTS = environment.comma_separated("MESHNET_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = environment.comma_separated("MESHNET_TRUSTED_ORIGINS")
 SECRET_KEY = read_or_create(
     DATA_DIRECTORY / environment.SECRET_KEY_FILE, lambda: secrets.token_urlsafe(64).encode()
 ).decode()
 
-# Ed25519; signs tickets. Read through tracker_site.nodes.site_key.
+# The Ed25519 key that signs tickets; tracker_site.nodes.site_key reads it.
 SITE_KEY_PATH = DATA_DIRECTORY / environment.SITE_KEY_FILE
 VOCABULARY_DIRECTORY = DATA_DIRECTORY / "vocabularies"
 GOLDEN_DIRECTORY = DATA_DIRECTORY / "goldens"
@@ -102,7 +102,7 @@ else:
     CACHES = {
         "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 20_000}}
     }
-# Without Redis nothing outside this process can hold a control connection or a route.
+# Without Redis, no other process can hold a control connection or a route of this site.
 IS_SINGLE_PROCESS = not _redis_url
 
 AUTH_USER_MODEL = "accounts.User"
@@ -125,11 +125,11 @@ FORMAT_MODULE_PATH = ["tracker_site.config.formats"]
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [SITE_ROOT / "static"]
-# Files are served from where the apps keep them; there is no collecting step to forget.
+# Serve files directly from the apps' folders, so that no `collectstatic` step can be forgotten.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
-# Bodies: what a chat request may hold (`openai_api` sets its own, larger limit).
+# Largest body of a form, in bytes; `gateway.request_body` reads bodies of generations with its own, larger limit.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1000
 
@@ -147,18 +147,20 @@ if BEHIND_HTTPS:
     SESSION_COOKIE_SECURE = True
     CSRF_COOKIE_SECURE = True
 
-# The data plane. `meshnet site serve` starts a relay and sets the URL where none is given.
+# The data plane. If no URL is given, `meshnet site serve` starts a relay and sets its URL.
 RELAY_URL = environment.text(environment.RELAY_URL, "ws://127.0.0.1:8701")
 RELAY_ID = environment.text("MESHNET_RELAY_ID", "relay-1")
-# Every route gives the bits of the unsplit model, in chunks of one size; otherwise prompts are cut for speed.
+# If true, every route computes bit for bit the same as the unsplit model, with prompt chunks of one size; if false,
+# prompts are cut for speed.
 EXACT_ROUTES = environment.flag("MESHNET_EXACT_ROUTES")
 
-# Control connections. Nodes report every heartbeat; a lease outlives two lost reports. Source: docs/wire.md, Time.
+# Control connections. A node reports at every heartbeat, and its lease survives two lost reports. Source: docs/wire.md,
+# Time.
 CONTROL_HEARTBEAT_MS = 5_000
 CONTROL_LEASE_MS = 15_000
 CONTROL_HELLO_TIMEOUT_S = 5.0
 ENROLMENTS_PER_MINUTE = 30  # of one address
-GOLDENS_PER_MINUTE = 30  # of one address; some MB each
+GOLDENS_PER_MINUTE = 30  # of one address; an answer has a few MB
 NODES_PER_USER = 64
 
 METRICS_TOKEN = environment.text("MESHNET_METRICS_TOKEN")
@@ -174,9 +176,9 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": environment.text("MESHNET_LOG_LEVEL", "INFO").upper()},
     "loggers": {
         "daphne": {"level": "WARNING"},
-        # Anybody can send another Host: the refusal is a line of its own already, without a traceback for each.
+        # Anybody can send a wrong Host. Each refusal is already logged as one line, so its traceback is dropped.
         "django.security.DisallowedHost": {"handlers": ["nowhere"], "propagate": False},
-        # Request lines carry no body; SQL and template debugging would.
+        # At DEBUG these two loggers would log SQL and template variables, which hold data of requests.
         "django.db.backends": {"level": "INFO"},
         "django.template": {"level": "INFO"},
     },

@@ -1,7 +1,7 @@
-"""Static files without leaving the event loop.
+"""Serves static files without moving other requests off the event loop.
 
-Invariant: a request for anything else passes through untouched and stays asynchronous. WhiteNoise's own middleware is
-synchronous, and one such link in the chain moves every request, streams included, into a thread.
+Invariant: a request for anything else passes through unchanged and stays asynchronous. WhiteNoise's own middleware is
+synchronous, and one synchronous middleware in the chain moves every request, streams included, into a thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has no types
-    """WhiteNoise for both kinds of chain; the file is read in a thread only when one matches."""
+    """WhiteNoise for synchronous and asynchronous chains; a thread is used only if the path is below STATIC_URL."""
 
     sync_capable = True
     async_capable = True
@@ -32,7 +32,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]  # Whit
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> object:
-        """Answer with a file, or hand on; a coroutine in an asynchronous chain."""
+        """Answer with a static file, or pass the request on; in an asynchronous chain the result is a coroutine."""
         return self._call_async(request) if self.is_async else super().__call__(request)
 
     async def _call_async(self, request: HttpRequest) -> object:

@@ -1,4 +1,4 @@
-"""Every URL of the site."""
+"""All URLs of the site."""
 
 from __future__ import annotations
 

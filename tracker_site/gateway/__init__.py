@@ -1,6 +1,6 @@
-"""The life of one generation: admitted, routed, run, delivered, settled. Used by both faces (API and chat).
+"""The life of one generation: admit, place the hold, open a route, deliver the answer, settle. API and chat use it.
 
-Invariants: a generation's hold is settled or released exactly once, whatever happens to client, route or database
-deadline; every phase has a deadline; nothing queues beyond the token window; no text of prompt or completion is stored
-or logged. `settlement`, `telemetry_board` and `admission` are pure.
+Invariants: a generation's hold is settled or released exactly once, even if the client, the route or the database
+fails. Every phase has a deadline. No queue grows beyond the token window. No text of a prompt or completion is stored
+or logged. `settlement` and `admission` are pure.
 """

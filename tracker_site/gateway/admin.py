@@ -1,4 +1,4 @@
-"""Generations in the admin: to be read, never changed."""
+"""Admin pages of generations; they can be read and not changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN_DIGITS = 8
 
 
 class GenerationStageInline(admin.TabularInline):
-    """The route."""
+    """The stages of the generation's route."""
 
     model = GenerationStage
     extra = 0
@@ -21,7 +21,7 @@ class GenerationStageInline(admin.TabularInline):
 
 @admin.register(GenerationRecord)
 class GenerationRecordAdmin(ReadOnlyAdmin):
-    """What was computed, for whom, by whom, and why not."""
+    """The list of ended generations: user, model, ending, failure, speed, charge and route."""
 
     list_display = (
         "short_id", "ended_at", "user", "model_name", "ending", "failure_code", "tokens", "first_token_ms", "rate",
@@ -35,20 +35,20 @@ class GenerationRecordAdmin(ReadOnlyAdmin):
 
     @admin.display(description="id", ordering="id")
     def short_id(self, record: GenerationRecord) -> str:
-        """Its last digits; the search takes the whole."""
+        """Return the last eight digits of the id; the search expects the whole id."""
         return f"...{record.pk[-SHOWN_DIGITS:]}"
 
     @admin.display(description="tokens", ordering="completion_tokens")
     def tokens(self, record: GenerationRecord) -> str:
-        """Of the prompt and generated."""
+        """Return the numbers of prompt tokens and generated tokens."""
         return f"{record.prompt_tokens} + {record.completion_tokens}"
 
     @admin.display(description="tokens/s", ordering="tokens_per_s")
     def rate(self, record: GenerationRecord) -> str:
-        """From the first token to the last."""
+        """Return the tokens in a second, measured from the first token to the last."""
         return f"{record.tokens_per_s:.1f}"
 
     @admin.display(description="credits", ordering="charge_micros")
     def charge(self, record: GenerationRecord) -> str:
-        """The charge for people."""
+        """Return the charge in credits."""
         return credits_text(record.charge_micros)

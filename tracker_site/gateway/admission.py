@@ -1,6 +1,6 @@
-"""What a request that fits its model computes and costs.
+"""Checks that a request fits its model, and computes the route's request and the hold.
 
-Invariant: pure.
+Invariant: this module is pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A request that fits: what the route computes, and the most that it can cost."""
+    """An accepted request: the request to the route, and the most that it can cost (`hold_micros`)."""
 
     model: ServedModel
     request: RouteRequest
@@ -35,7 +35,7 @@ def admit(
     """Check a tokenised request against its model.
 
     Raises:
-        RequestError: 400; the prompt is empty or too long, or an id is not of the vocabulary.
+        RequestError: status 400: the prompt is empty or too long, or a token id is not in the vocabulary.
     """
     fitted = fit_request(spec, vocabulary, prompt_tokens, drawn_seed, max_tokens_default=max_tokens_default)
     request = RouteRequest(

@@ -1,7 +1,7 @@
-"""From a specification to an HTTP response, streamed or whole, for both faces.
+"""Runs a generation and turns it into an HTTP response, streamed or whole, for both faces.
 
-Invariant: a request that cannot be answered at all (no route among the reasons) is told so by its HTTP status, if that
-is known soon; once a stream has begun, by an error event.
+Invariant: if a request is refused, for example because there is no route, and the refusal is known within
+REFUSAL_WAIT_S, the HTTP status tells it. If a stream has begun, an error event tells it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from tracker_site.gateway.generation import Generation
     from tracker_site.gateway.ports import Caller
 
-# Planning takes milliseconds: waiting this long gives most refusals their status and costs streams nothing to speak of.
+# A stream waits this long before it begins. Planning takes milliseconds, so most refusals are known by then, and the
+# delay is too short to be noticed.
 REFUSAL_WAIT_S: Final = 0.025
 
 
 async def answer(caller: Caller, spec: GenerationSpec) -> HttpResponseBase:
-    """Run a generation and answer with it.
+    """Run a generation and return its response.
 
     Raises:
-        MeshnetError: it was refused, or it failed before anything was sent.
+        MeshnetError: the generation was refused, or failed before any part of the response was sent.
     """
     generation = await composition.gateway().start(caller, spec)
     heading = Heading(id=generation.id, created=int(time.time()), model=spec.model)

@@ -1,4 +1,4 @@
-"""The Django app."""
+"""Django configuration of gateway."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class GatewayConfig(AppConfig):
-    """Generations and their records."""
+    """The app of generations and their records."""
 
     name = "tracker_site.gateway"
     label = "gateway"

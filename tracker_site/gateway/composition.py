@@ -1,6 +1,7 @@
-"""The one gateway of this process.
+"""Makes the one gateway of this process.
 
-Invariants: made on the loop that first asks, never at import; another loop (another test) gets another one.
+Invariants: the gateway is made on the event loop that first asks for it, never at import. Another event loop, as in
+another test, gets another gateway.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Composition:
-    """Makes and keeps gateways."""
+    """Makes the gateway of the running event loop, keeps it and stops it."""
 
     def __init__(self, make_routes: Callable[[], RouteOpener]) -> None:
         self._make_routes = make_routes
@@ -30,12 +31,12 @@ class Composition:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def use_routes(self, make_routes: Callable[[], RouteOpener]) -> None:
-        """Open routes in another way from now on; for tests and simulators."""
+        """Replace the opener of routes, for tests and simulators; the next call of `gateway` makes a new gateway."""
         self._make_routes = make_routes
         self._gateway = None
 
     def gateway(self) -> Gateway:
-        """The gateway of the running loop."""
+        """Return the gateway of the running event loop; make it on first use."""
         loop = asyncio.get_running_loop()
         if self._gateway is None or self._loop is not loop:
             parts = Parts(routes=self._make_routes(), ledger=SiteLedger(), records=DatabaseRecords())
@@ -44,11 +45,11 @@ class Composition:
 
     @property
     def live_generations(self) -> int:
-        """Generations of this process that are not settled yet."""
+        """The number of this process's generations that are not settled yet."""
         return 0 if self._gateway is None else len(self._gateway.live)
 
     async def stop(self, timeout_s: float) -> None:
-        """End and settle what runs on this loop, and close its routes; for an orderly stop of the site."""
+        """Cancel and settle the generations of this event loop within `timeout_s`, then close its routes."""
         if self._gateway is not None and self._loop is asyncio.get_running_loop():
             await self._gateway.stop(timeout_s)
 

@@ -1,6 +1,6 @@
 """A generation as a stream of server-sent events.
 
-Invariant: whoever drops the stream cancels the generation.
+Invariant: if the stream is closed before its end, the generation is cancelled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class EventStream:
-    """The body of a streamed answer; Django iterates it and closes it."""
+    """The body of a streamed answer, which Django iterates and then closes."""
 
     def __init__(self, generation: Generation, writer: ResponseWriter) -> None:
         self._generation = generation
@@ -30,7 +30,7 @@ class EventStream:
         return self._chunks()
 
     def close(self) -> None:
-        """Called by Django when the response is over, from a thread of its own."""
+        """Cancel the generation if it still runs. Django calls this at the end of the response, in another thread."""
         self._generation.cancel_from_any_thread("client_disconnected")
 
     async def _chunks(self) -> AsyncGenerator[bytes, None]:
@@ -44,8 +44,8 @@ class EventStream:
 
 
 def stream_reply(generation: Generation, writer: ResponseWriter) -> StreamingHttpResponse:
-    """The response of a streamed generation."""
+    """Return the response that streams a generation."""
     response = StreamingHttpResponse(EventStream(generation, writer), content_type=CONTENT_TYPE)
     response["Cache-Control"] = "no-cache"
-    response["X-Accel-Buffering"] = "no"  # Proxies that buffer would hold tokens back.
+    response["X-Accel-Buffering"] = "no"  # asks proxies not to buffer, which would delay tokens
     return response

@@ -1,7 +1,7 @@
-"""Where generations are started: who may, how many at once, and which are alive.
+"""Starts generations, within limits, and keeps those that are not settled yet.
 
-Invariants: every started generation is in `live` until it is settled; its slot is given back, whatever happened
-between taking it and settling. Belongs to one event loop.
+Invariants: every started generation is in `live` until it is settled. Its slot is given back once, even if the
+generation fails before it starts or while it is settled. A `Gateway` belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Vocabularies loaded before anybody asks for them; a large one takes half a second and some megabytes.
+# Number of vocabularies that are loaded at the start; a large one takes half a second and some megabytes.
 WARM_MODELS_MAX: Final = 4
 _WARMING_PROMPT: Final = TextPrompt("a")
 
 
 class Gateway:
-    """Starts generations and knows those that are alive."""
+    """Starts generations. `live` has those that are not settled yet, by id."""
 
     def __init__(self, models: ModelSource, parts: Parts) -> None:
         self.models = models
@@ -48,10 +48,10 @@ class Gateway:
         self._is_stopping = False
 
     async def start(self, caller: Caller, spec: GenerationSpec) -> Generation:
-        """Admit a request and start answering it; the hold is placed when this returns.
+        """Admit a request, place its hold and start to answer it.
 
         Raises:
-            RequestError: the model is unknown, the request does not fit it, or too much is running.
+            RequestError: the model is unknown, the request does not fit it, or too many generations are running.
             VocabularyError: the prompt cannot be tokenised.
             LedgerError: `insufficient_credit`, or the ledger did not answer.
         """
@@ -69,7 +69,10 @@ class Gateway:
         return generation
 
     async def warm_up(self) -> None:
-        """Do what the first requests would wait for: load vocabularies, connect to the relay. Failures are theirs."""
+        """Load vocabularies and connect to the relay, so that the first requests do not wait for it.
+
+        A failure is only logged; a request that meets it again reports it.
+        """
         for model in (await self.models.all_listed())[:WARM_MODELS_MAX]:
             try:
                 await tokenise(await self._vocabularies.get(model), _WARMING_PROMPT)
@@ -78,22 +81,24 @@ class Gateway:
         try:
             await self._parts.routes.warm_up()
         except RouteError as error:
-            logger.warning("no routes yet: %s", error.code)
+            logger.warning("no route can be opened yet: %s", error.code)
 
     async def settled(self, timeout_s: float | None = None) -> bool:
-        """Wait until every generation that is alive now is settled; False when the time was up before."""
+        """Wait until every present generation is settled; return False if that takes longer than `timeout_s`."""
         if not self._tasks:
             return True
         _done, late = await asyncio.wait(set(self._tasks), timeout=timeout_s)
         return not late
 
     async def stop(self, timeout_s: float) -> None:
-        """End every generation, settle it, close the routes; no new one is taken."""
+        """Refuse new generations, cancel and settle the present ones within `timeout_s`, and close the routes."""
         self._is_stopping = True
         for generation in list(self.live.values()):
             generation.cancel("site_stopping")
         if not await self.settled(timeout_s):
-            logger.warning("%d generations were not settled in time; the ledger's sweeper does it", len(self.live))
+            logger.warning(
+                "%d generations were not settled in time; the ledger will release their holds", len(self.live)
+            )
         await self._parts.routes.close()
 
     async def _admit(self, spec: GenerationSpec) -> Admission:
@@ -103,7 +108,7 @@ class Gateway:
                 vocabulary = await self._vocabularies.get(model)
                 prompt_tokens = await tokenise(vocabulary, spec.prompt)
         except TimeoutError:
-            message = "The prompt could not be tokenised in time; the site is busy."
+            message = "The prompt could not be tokenised in time, because the site is busy; try again."
             raise RequestError("site_busy", message, status=503, error_type=SERVER_ERROR) from None
         seed = secrets.randbits(64)
         return admit(
@@ -111,10 +116,10 @@ class Gateway:
         )
 
     async def find_model(self, name: str) -> ServedModel:
-        """The listed model of that name.
+        """Return the offered model with this name.
 
         Raises:
-            RequestError: 404 `model_not_found`.
+            RequestError: status 404, `model_not_found`.
         """
         model = await self.models.find(name)
         if model is None:
@@ -132,7 +137,7 @@ class Gateway:
         self.live.pop(generation.id, None)
         slot.release()
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("generation %s ended with an error of ours: %s", generation.id, describe_unforeseen(error))
+            logger.error("generation %s ended with an internal error: %s", generation.id, describe_unforeseen(error))
 
 
 def _draw_id(face: Face) -> str:

@@ -1,8 +1,8 @@
 """One generation from its hold to its settlement.
 
-Invariants: a task of its own lives through hold, work and settlement, and outlives its client; `cancel` stops the work,
-never the settlement. The route is closed before the hold is settled, and both happen once. Exactly one `Finished` or
-`Failed` reaches the reader. Belongs to one event loop.
+Invariants: a task of its own places the hold, does the work and settles, even if the client has gone. `cancel` stops
+the work, never the settlement. The route is closed before the hold is settled, and both happen once. The reader gets
+exactly one `Finished` or `Failed`. A `Generation` belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Generation:
         parts: Parts,
         on_answered: Callable[[], None],
     ) -> None:
-        """Args: on_answered: called before the client can know that its answer is over."""
+        """Args: on_answered: called before the client can know that its answer has ended."""
         self.id = generation_id
         self.caller = caller
         self.spec = spec
@@ -69,23 +69,23 @@ class Generation:
 
     @property
     def usage(self) -> Usage:
-        """Tokens so far."""
+        """The prompt's tokens and the tokens received so far."""
         return Usage(len(self._admission.request.prompt_tokens), self._reader.tokens)
 
     @property
     def first_token_ms(self) -> int | None:
-        """Time to the first token."""
+        """Time to the first token; None if there is none yet."""
         return self._board.first_token_ms
 
     def snapshot(self) -> Telemetry:
-        """The state now."""
+        """Return the present telemetry."""
         return self._board.snapshot(self._parts.clock_s())
 
     async def held(self) -> None:
-        """Wait until the hold is placed; a caller that gives up cancels the generation.
+        """Wait until the hold is placed. If the waiting task is cancelled, so is the generation.
 
         Raises:
-            MeshnetError: the hold was refused, and the generation is over.
+            MeshnetError: the hold was refused; the generation has ended.
         """
         try:
             await asyncio.shield(self._held)
@@ -94,7 +94,11 @@ class Generation:
             raise
 
     async def refusal(self, timeout_s: float) -> MeshnetError | None:
-        """Wait until the route is open, the generation over or the time up; the error, if no route could be had."""
+        """Wait until the route is open or the generation has ended, at most `timeout_s`.
+
+        Returns:
+            The error, if the generation failed without a route; otherwise None.
+        """
         try:
             async with asyncio.timeout(timeout_s):
                 await self._routed.wait()
@@ -106,18 +110,18 @@ class Generation:
         return self._last.error if isinstance(self._last, Failed) and not self._reader.stages else None
 
     def cancel(self, reason: str) -> None:
-        """Stop the work; a generation that is over, or already cancelled, is left alone."""
+        """Stop the work; if the work has ended or is already cancelled, nothing changes."""
         if self._cancel_reason is None:
             self._cancel_reason = reason
             if self._work is not None:
                 self._work.cancel()
 
     def cancel_from_any_thread(self, reason: str) -> None:
-        """Like `cancel`, from a thread that does not run the loop."""
+        """Do the same as `cancel`, called from any thread."""
         self._loop.call_soon_threadsafe(self.cancel, reason)
 
     async def events(self) -> AsyncGenerator[GenerationEvent, None]:
-        """Everything for the one reader, in order; a reader that stops early cancels the generation."""
+        """Yield all events in order, for the one reader; if the reader stops early, the generation is cancelled."""
         pulse = TelemetryPulse()
         try:
             yield self._first_update(pulse)
@@ -130,7 +134,7 @@ class Generation:
             self.cancel("client_disconnected")
 
     def _first_update(self, pulse: TelemetryPulse) -> TelemetryUpdate:
-        """The route, even where the answer was complete before the reader came."""
+        """Return an update that shows the route, even if the answer is already complete."""
         shown = self._route_snapshot or self.snapshot()
         if shown.phase is self._board.phase:
             pulse.show(self._board, self._parts.clock_s())
@@ -140,7 +144,7 @@ class Generation:
         while True:
             now_s = self._parts.clock_s()
             wait_s = pulse.wait_s(self._board, now_s)
-            # The end is shown after the text that came before it.
+            # Telemetry of the end waits until the text before it was delivered.
             if wait_s <= 0 and not (self._board.is_over and self._outlet.has_waiting):
                 pulse.show(self._board, now_s)
                 return TelemetryUpdate(self.snapshot())
@@ -153,7 +157,7 @@ class Generation:
                 await self._outlet.wait(wait_s)
 
     async def live(self) -> None:
-        """The whole life; the body of the generation's task."""
+        """Place the hold, do the work, settle and store the record; the body of the generation's task."""
         try:
             amount_micros, limits = self._admission.hold_micros, self._parts.limits
             await self._hold.place(self.caller.user_id, amount_micros, limits.hold_s)
@@ -177,10 +181,10 @@ class Generation:
     def _refuse(self, refusal: MeshnetError) -> None:
         self._on_answered()
         self._held.set_exception(refusal)
-        self._held.exception()  # A caller that is gone already does not fetch it.
+        self._held.exception()  # marks it as seen: if the caller has gone, nobody else fetches it
 
     async def _work_to_the_end(self) -> tuple[Finished | Failed, Ending]:
-        """Run the work and name how it ended; whatever happens inside ends here."""
+        """Run the work and return its last event and its ending; no exception of the work leaves this function."""
         self._work = asyncio.create_task(self._reader.run(self._note_change), name=self.id)
         if self._cancel_reason is not None:
             self._work.cancel()
@@ -196,8 +200,8 @@ class Generation:
             if error.code == FailureCode.GATEWAY_LOST and self._outlet.is_behind:
                 return self._failed(_cancelled("client_too_slow")), Ending.CANCELLED
             return self._failed(error), Ending.FAILED
-        except Exception as error:  # noqa: BLE001 - logged, in fewer words
-            # By types and places alone: the words of an error may quote the prompt or the answer.
+        except Exception as error:  # noqa: BLE001 - logged, without its message
+            # Log only the types and lines of the error, because its message may quote the prompt or the answer.
             logger.error("generation %s failed: %s", self.id, describe_unforeseen(error))
             return self._failed(_internal_error()), Ending.FAILED
         self._board.enter(Phase.DONE, self._parts.clock_s())
@@ -218,7 +222,7 @@ class Generation:
         return Failed(error, self.usage, self.snapshot())
 
     def _counts(self, ending: Ending) -> Counts:
-        """A client that is gone has what it took; every other one gets all that was received."""
+        """Count the delivered tokens: those that the client took if it was cancelled, otherwise all that arrived."""
         is_cancelled = ending is Ending.CANCELLED
         return Counts(
             prompt_tokens=self.usage.prompt_tokens,
@@ -248,9 +252,9 @@ class Generation:
 
 
 _CANCEL_MESSAGES = {
-    "client_disconnected": "The client went away.",
-    "client_too_slow": "The client did not take the answer fast enough.",
-    "site_stopping": "The site is being restarted.",
+    "client_disconnected": "The client disconnected.",
+    "client_too_slow": "The client did not read the answer fast enough.",
+    "site_stopping": "The site is being restarted; try again in a moment.",
 }
 
 
@@ -259,4 +263,6 @@ def _cancelled(reason: str) -> MeshnetError:
 
 
 def _internal_error() -> MeshnetError:
-    return MeshnetError("internal_error", "Internal error", "The site failed; the generation was ended.")
+    return MeshnetError(
+        "internal_error", "Internal error", "The site failed and ended the generation. Try again later."
+    )

@@ -1,7 +1,7 @@
 """One generation's hold: placed once, settled once.
 
-Invariants: a hold that is placed after its deadline is released as soon as it exists; settling happens at most once;
-when booking fails or takes too long the hold stays open and the ledger's sweeper settles it by the ledger's rule.
+Invariants: if a hold is placed after its deadline, it is released at once. A hold is settled at most once. If booking
+fails or takes too long, the hold stays open until `billing.holds.sweep` releases it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Hold:
         self._late: asyncio.Task[None] | None = None
 
     async def place(self, user_id: int, amount_micros: int, timeout_s: float) -> None:
-        """Reserve an amount.
+        """Set an amount of micro-credits aside.
 
         Raises:
-            LedgerError: `insufficient_credit`, or `ledger_timeout`.
+            LedgerError: `insufficient_credit`, or `ledger_timeout` if the ledger does not answer within `timeout_s`.
         """
         placing = asyncio.ensure_future(self._ledger.place(user_id, amount_micros, self._generation_id))
         done, _pending = await asyncio.wait({placing}, timeout=timeout_s)
@@ -45,7 +45,7 @@ class Hold:
         self._hold_id = placing.result()
 
     async def settle(self, charge_micros: int, shares: Sequence[Share], timeout_s: float) -> bool:
-        """Charge and pay; False where it was left to the sweeper."""
+        """Charge the user and pay the owners; return False if the hold was left for the sweep to release."""
         if self._hold_id is None:
             return False
         hold_id, self._hold_id = self._hold_id, None
@@ -61,6 +61,6 @@ class Hold:
         try:
             self._hold_id = await placing
         except LedgerError as refusal:
-            logger.info("late hold of %s was refused: %s", self._generation_id, refusal.code)
+            logger.info("the late hold of %s was refused: %s", self._generation_id, refusal.code)
             return
         await self.settle(0, [], timeout_s=60.0)

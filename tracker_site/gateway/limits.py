@@ -1,6 +1,6 @@
-"""How long each phase may take and how much one caller may ask for.
+"""Limits of a generation: the deadline of each phase, and the numbers of generations and tokens.
 
-Invariant: every wait of a generation is bounded by one of these.
+Invariant: each wait of a generation has one of these deadlines.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from meshnet.generation.fitting import CHAT_TOKENS_DEFAULT
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Deadlines in seconds, counts in pieces.
+    """Deadlines, all in seconds, and largest numbers.
 
     Attributes:
-        tokenise_s: rendering and tokenising, waiting for a thread included.
-        hold_s: placing the hold; the database's writer may be busy.
-        routing_s: planning and opening every stage.
-        prefill_stall_s: between two reports of prompt progress. One chunk on slow machines takes tens of seconds.
-        decode_stall_s: between two tokens. The route's own step deadlines are shorter; these two are the last resort.
-        generation_s: the whole, from admission.
-        close_s: telling the stages to stop; afterwards their own idle clocks do.
-        settle_s: booking the outcome; afterwards the ledger's sweeper does.
-        max_tokens_default: where the request names none and the context leaves more.
-        generations_per_user: at once.
-        generations: of this process, at once.
-        queued_tokens: delivered by the tail and not yet taken by the client; more breaks the token window.
+        tokenise_s: time to render and tokenise the prompt, including the wait for a thread.
+        hold_s: time to place the hold, including the wait for the database's writer.
+        routing_s: time to plan a route and open every stage.
+        prefill_stall_s: time between two reports of prompt progress; one chunk takes tens of seconds on slow machines.
+        decode_stall_s: time between two tokens. The route's own step deadlines are shorter than these two, which are
+            the last resort.
+        generation_s: time of the work, from its hold to its end.
+        close_s: time to tell the stages that the session is over; if it passes, their idle timers end the session.
+        settle_s: time to settle the hold; if it passes, the ledger's sweep releases the hold.
+        max_tokens_default: longest answer if the request names no limit and the context has room for it.
+        generations_per_user: generations of one user that may run at once.
+        generations: generations of this process that may be alive at once.
+        queued_tokens: tokens that have arrived from the tail and that the client has not read yet. A tail that sends
+            more violates the token window.
     """
 
     tokenise_s: float = TOKENISE_TIMEOUT_S

@@ -1,7 +1,8 @@
-"""Records of generations that are over.
+"""Records of ended generations.
 
-Invariants: written once, when a generation is settled; counts, times, codes and money only, never text. A stage's row
-outlives its node's name, so that an owner's earnings stay explained.
+Invariants: a record is written once, after its generation is settled. It has counts, times, codes and amounts, and no
+text of prompt or completion. A stage's row keeps the node's name, so that earnings can be explained even if the node is
+deleted.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ MESSAGE_CHARACTERS = 300
 
 
 class GenerationRecord(models.Model):
-    """One generation."""
+    """One ended generation."""
 
     class Ending(models.TextChoices):
-        """How it ended."""
+        """Outcome of a generation."""
 
         FINISHED = "finished", "finished"
         CANCELLED = "cancelled", "cancelled"
@@ -31,23 +32,31 @@ class GenerationRecord(models.Model):
     id = models.CharField(max_length=ID_CHARACTERS, primary_key=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="generations")
     model_name = models.CharField(max_length=NAME_CHARACTERS)
-    face = models.CharField(max_length=16, help_text="Endpoint: chat or completion.")
+    face = models.CharField(verbose_name="endpoint", max_length=16, help_text="Endpoint: chat or completion.")
     ending = models.CharField(max_length=16, choices=Ending.choices)
     finish_reason = models.CharField(max_length=16, blank=True)
     prompt_tokens = models.PositiveIntegerField()
-    max_tokens = models.PositiveIntegerField()
-    completion_tokens = models.PositiveIntegerField(help_text="Delivered to the client.")
-    charge_micros = models.PositiveBigIntegerField(help_text="Micro-credits.")
-    first_token_ms = models.PositiveIntegerField(null=True, blank=True)
-    elapsed_ms = models.PositiveIntegerField()
-    tokens_per_s = models.FloatField(help_text="From the first token to the last.")
+    max_tokens = models.PositiveIntegerField(
+        verbose_name="longest answer",
+    )
+    completion_tokens = models.PositiveIntegerField(
+        verbose_name="generated tokens", help_text="Tokens delivered to the client."
+    )
+    charge_micros = models.PositiveBigIntegerField(verbose_name="charge", help_text="Charge in micro-credits.")
+    first_token_ms = models.PositiveIntegerField(verbose_name="time to first token, ms", null=True, blank=True)
+    elapsed_ms = models.PositiveIntegerField(
+        verbose_name="elapsed time, ms",
+    )
+    tokens_per_s = models.FloatField(
+        verbose_name="tokens/s", help_text="Tokens in a second, from the first token to the last."
+    )
     failure_code = models.CharField(max_length=CODE_CHARACTERS, blank=True)
     failure_stage = models.PositiveSmallIntegerField(null=True, blank=True)
     failure_message = models.CharField(max_length=MESSAGE_CHARACTERS, blank=True)
     ended_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        """Newest first."""
+        """The newest rows come first."""
 
         ordering: ClassVar[list[str]] = ["-ended_at"]
         indexes: ClassVar[list[models.Index]] = [
@@ -66,16 +75,22 @@ class GenerationStage(models.Model):
     node_id = models.CharField(max_length=ID_CHARACTERS)
     node_name = models.CharField(max_length=NAME_CHARACTERS)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="generation_stages")
-    layer_begin = models.PositiveIntegerField()
-    layer_end = models.PositiveIntegerField()
+    layer_begin = models.PositiveIntegerField(
+        verbose_name="first layer",
+    )
+    layer_end = models.PositiveIntegerField(
+        verbose_name="end of layers",
+    )
     carrier = models.CharField(max_length=16)
     seam_codec = models.CharField(
-        max_length=16, blank=True, help_text="How it packed the rows that it handed on; empty on the last stage."
+        max_length=16,
+        blank=True,
+        help_text="Packing of the rows that it handed on; empty for the last stage.",
     )
-    recipe = models.CharField(max_length=64, blank=True, help_text="Engine and arithmetic; empty where unknown.")
+    recipe = models.CharField(max_length=64, blank=True, help_text="Engine and arithmetic; empty if unknown.")
 
     class Meta:
-        """In route order."""
+        """The stages of a generation are in route order."""
 
         ordering: ClassVar[list[str]] = ["generation", "stage"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
@@ -86,4 +101,4 @@ class GenerationStage(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.node_name} [{self.layer_begin}, {self.layer_end})"
+        return f"{self.node_name} {self.layer_begin}:{self.layer_end}"

@@ -1,8 +1,8 @@
-"""The hand-off from a generation to its one reader.
+"""The queue from a generation to its one reader.
 
-Invariants: what waits is bounded by the token window; telemetry is never queued, only the newest is taken. A token is
-acknowledged when the reader comes back for more, so that a slow client holds up its own route and nothing else.
-Belongs to one event loop. Source: docs/wire.md, Credits.
+Invariants: the token window bounds the queue. Telemetry is never queued; the reader takes the newest. A token is
+acknowledged when the reader asks for the next one, so that a slow client delays its own route and nothing else. An
+`Outlet` belongs to one event loop. Source: docs/wire.md, Credits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Text for the client, and how many tokens it has been given once it took this."""
+    """Text for the client. `tokens` is the number of tokens that the client has, once it has read this text."""
 
     delta: TextDelta
     tokens: int
@@ -33,7 +33,7 @@ class Outlet:
     """A bounded queue with one writer and one reader."""
 
     def __init__(self, capacity: int, acknowledge: Callable[[int], None]) -> None:
-        """Args: capacity: deliveries that may wait; acknowledge: called with the number of tokens delivered."""
+        """Args: capacity: deliveries that may wait; acknowledge: called with the number of tokens that were read."""
         self._capacity = capacity
         self._acknowledge = acknowledge
         self._waiting: deque[Delivery] = deque()
@@ -44,24 +44,24 @@ class Outlet:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the reader has not taken everything yet."""
+        """Whether there are deliveries that the reader has not read yet."""
         return bool(self._waiting) or self._taken is not None
 
     @property
     def has_waiting(self) -> bool:
-        """Whether there is something to take."""
+        """Whether a delivery waits in the queue."""
         return bool(self._waiting)
 
     @property
     def last(self) -> Finished | Failed | None:
-        """The final event, once it is known and everything before it has been taken."""
+        """The final event; None until it is known and the reader has read everything before it."""
         return None if self.is_behind else self._last
 
     def put(self, delivery: Delivery) -> None:
         """Queue a delivery.
 
         Raises:
-            ProtocolError: `window_exceeded`; the tail ran further ahead than it may.
+            ProtocolError: `window_exceeded`: the tail sent more tokens than the token window allows.
         """
         if len(self._waiting) >= self._capacity:
             message = "The tail sent more tokens than the window allows."
@@ -70,27 +70,27 @@ class Outlet:
         self._changed.set()
 
     def put_rest(self, delivery: Delivery) -> None:
-        """Queue what was held back, after the last token; there is always room for it."""
+        """Queue the text that was held back, after the last token; it is queued even if the queue is full."""
         self._waiting.append(delivery)
 
     def finish(self, last: Finished | Failed) -> None:
-        """Set the final event; the reader gets it after everything that waits."""
+        """Set the final event; the reader gets it after all waiting deliveries."""
         self._last = last
         self._changed.set()
 
     def wake(self) -> None:
-        """Let the reader look again: there may be new telemetry."""
+        """Wake the reader, because there may be new telemetry."""
         self._changed.set()
 
     def take(self) -> Delivery | None:
-        """The next delivery, or None; acknowledges the one before, which the client now has."""
+        """Return the next delivery or None, and acknowledge the one before, which the client has read."""
         self._confirm()
         if self._waiting:
             self._taken = self._waiting.popleft()
         return self._taken
 
     async def wait(self, timeout_s: float) -> None:
-        """Wait until something changed, at most `timeout_s`."""
+        """Wait until a delivery, telemetry or the final event arrives, at most `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()

@@ -1,4 +1,4 @@
-"""What generations are made of; the composition gives the real ones, tests give simulators."""
+"""The parts that every generation uses. `composition` makes the real ones; tests make simulators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What generations are made of. `clock_s` is monotonic."""
+    """The parts that every generation uses. `clock_s` is monotonic."""
 
     routes: RouteOpener
     ledger: Ledger

@@ -1,7 +1,8 @@
-"""What a generation needs from the rest of the site, and nothing more.
+"""Interfaces through which a generation uses the rest of the site.
 
-Invariant: the gateway decides when a route opens and closes and when a hold is placed and settled; how is behind these.
-Tests put a route fed from the FakeEngine's arithmetic here, so that no node is needed.
+Invariant: the gateway decides when a route opens and closes and when a hold is placed and settled; the implementations
+of these interfaces decide how. Tests implement them with a route that computes FakeEngine's arithmetic, so that they
+need no node.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks and pays."""
+    """The user who asks and pays."""
 
     user_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model of the catalog, as far as a generation is concerned.
+    """The facts of a catalogue's model that a generation needs.
 
     Attributes:
         artifact_digest: SHA-256 over the model's files.
-        vocabulary_path: of the vocab-only GGUF on the site's disk.
-        chat_template: empty: the file's own.
-        created_s: Unix time of import.
-        legal_cuts: layers that a stage may begin with, beside the first; None: any.
-        coarsest_codec: rows between stages may be packed by it, and by all that are more faithful.
-        allows_mixed_recipes: stages may compute differently, never on an exact route.
+        vocabulary_path: the vocabulary-only GGUF file on the site's disk.
+        chat_template: the Jinja template; if it is empty, the file's own.
+        created_s: Unix time of the import.
+        legal_cuts: layers other than 0 that a stage may begin with; None means that any layer may.
+        coarsest_codec: the coarsest codec that may pack rows between stages; more exact codecs are allowed too.
+        allows_mixed_recipes: whether stages of different recipes may share a route, unless the route is exact.
     """
 
     name: str
@@ -60,13 +61,17 @@ class OpenRoute(Protocol):
 
     @property
     def stages(self) -> Sequence[RouteStage]:
-        """Head first."""
+        """The stages in route order, the head first."""
 
     def events(self) -> AsyncIterator[RouteEvent]:
-        """Everything that happens, once; ends after the token that carries a finish. Raises `RouteError`."""
+        """Yield the route's events, once; end after the token with the finish reason.
+
+        Raises:
+            RouteError: the route failed.
+        """
 
     def acknowledge(self, index: int) -> None:
-        """The client has taken every token up to `index`; lets the tail go on. Never blocks."""
+        """Tell the tail that the client has read every token up to and including `index`. Never blocks."""
 
     async def close(self, reason: str) -> None:
         """End the session on every stage. Idempotent."""
@@ -76,30 +81,46 @@ class RouteOpener(Protocol):
     """Plans and opens routes."""
 
     async def warm_up(self) -> None:
-        """Connect to what every route goes through. Raises `RouteError` where it is away."""
+        """Connect to the relay, which every route uses.
+
+        Raises:
+            RouteError: the relay cannot be reached.
+        """
 
     async def open_route(self, request: RouteRequest) -> OpenRoute:
-        """Raises `RouteError`; on cancellation every stage that was opened is closed again."""
+        """Plan a route and open all its stages; if the call is cancelled, close those that were opened.
+
+        Raises:
+            RouteError: there is no route, or a stage could not be opened.
+        """
 
     async def close(self) -> None:
-        """Close what is still open and everything behind it. Idempotent."""
+        """Close all open routes and the connection to the relay. Idempotent."""
 
 
 class Ledger(Protocol):
     """Holds on users' accounts, in micro-credits."""
 
     async def place(self, user_id: int, amount_micros: int, generation_id: str) -> uuid.UUID:
-        """Reserve; returns the hold's id. Raises `LedgerError`."""
+        """Set an amount aside and return the hold's id.
+
+        Raises:
+            LedgerError: the user has too few credits, or the ledger did not answer.
+        """
 
     async def settle(self, hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> None:
-        """Charge at most what was held, pay the nodes' owners, free the rest. Idempotent. Raises `LedgerError`."""
+        """Charge at most the held amount, pay the nodes' owners and return the rest. Idempotent.
+
+        Raises:
+            LedgerError: the amounts do not fit the hold, or the ledger did not answer.
+        """
 
 
 class ModelSource(Protocol):
-    """The catalog."""
+    """The catalogue of models."""
 
     async def find(self, name: str) -> ServedModel | None:
-        """The listed model of that name."""
+        """Return the offered model with this name; None if there is none."""
 
     async def all_listed(self) -> list[ServedModel]:
-        """Every listed model, by name."""
+        """Return all offered models, ordered by name."""

@@ -1,4 +1,4 @@
-"""Records in the database."""
+"""Stores and finds records of generations in the database."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class DatabaseRecords:
-    """Stores each record in one transaction, on the writers' thread."""
+    """Stores each record in one transaction, on a writer thread of `tracker_site.database`."""
 
     async def store(self, record: Record) -> None:
-        """Keep one; a second with the same id is refused by the database."""
+        """Store a record; the database refuses a second record with the same id."""
         await database.write(_store, record)
 
 
 async def find_record(generation_id: str, user_id: int) -> GenerationRecord | None:
-    """A user's own record with its stages; None for everybody else's."""
+    """Return a user's record with its stages; None if it does not exist or belongs to another user."""
     return await database.read(_find, generation_id, user_id)
 
 
@@ -73,7 +73,7 @@ def _store(record: Record) -> None:
 
 
 def _find(generation_id: str, user_id: int) -> GenerationRecord | None:
-    # What we never drew is not looked for: PostgreSQL takes no zero byte, not even in a comparison.
+    # PostgreSQL refuses a zero byte even in a comparison, so an id that cannot exist is not looked up.
     if not generation_id.isprintable():
         return None
     records = GenerationRecord.objects.prefetch_related("stages")

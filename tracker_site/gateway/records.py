@@ -1,6 +1,6 @@
-"""What is kept of a generation when it is over, as plain values.
+"""The record of an ended generation, as plain values.
 
-Invariant: counts, times and codes only; no text of prompt or completion can be expressed here.
+Invariant: a record has counts, times and codes, and no field for text of a prompt or completion.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One generation that is over. Failure fields are empty where nothing failed; the stage is None where none did.
+    """One ended generation.
 
     Attributes:
-        finish_reason: in the API's words; empty where it did not finish.
-        completion_tokens: those that were delivered.
-        first_token_ms: None where no token came.
-        tokens_per_s: from the first token to the last.
+        finish_reason: the API's finish reason; empty if the generation did not finish.
+        completion_tokens: tokens that were delivered to the client.
+        first_token_ms: time to the first token; None if no token arrived.
+        tokens_per_s: tokens in a second, from the first token to the last.
+        failure: None if nothing failed.
     """
 
     generation_id: str
@@ -48,7 +49,7 @@ class Record:
 
 
 class RecordStore(Protocol):
-    """Keeps records."""
+    """Stores records."""
 
     async def store(self, record: Record) -> None:
-        """Keep one; a second with the same id is refused."""
+        """Store a record; a second record with the same id is refused."""

@@ -1,4 +1,4 @@
-"""Objects and errors as HTTP responses."""
+"""Turns OpenAI objects and errors into HTTP responses."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ JSON = "application/json"
 
 
 def json_reply(answer: ResponsePart) -> HttpResponse:
-    """An answer."""
+    """Return a response with the object as JSON."""
     return HttpResponse(answer.to_json(), content_type=JSON)
 
 
 def error_reply(error: MeshnetError) -> HttpResponse:
-    """An error object with the status that the one table gives it."""
+    """Return a response with the OpenAI error object and the status that `describe_error` gives the error."""
     reply = describe_error(error)
     response = HttpResponse(reply.body.model_dump_json(), content_type=JSON, status=reply.status)
     if reply.status == 401:

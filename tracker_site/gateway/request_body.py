@@ -1,7 +1,7 @@
-"""The body of a request, within limits.
+"""Reads the body of a request, up to a largest size.
 
-Invariant: a body that is too large is refused by its declared length before it is touched, and by its real one before
-it is parsed.
+Invariant: if the declared length is too large, the body is refused unread; if the real length is, it is refused
+unparsed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def read_json_body(request: HttpRequest) -> bytes:
-    """The raw bytes of a JSON body.
+    """Return the raw bytes of a JSON body.
 
     Raises:
-        RequestError: 415, it is not declared as JSON; 413, it is too large.
+        RequestError: status 415 if the body is not declared as JSON; status 413 if it is too large.
     """
     if request.content_type != JSON_TYPE:
         raise not_json()

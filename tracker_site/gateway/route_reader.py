@@ -1,7 +1,7 @@
-"""One generation's time on a route: it is opened, read to its end as text for the client, and closed.
+"""Opens the route of one generation, reads its tokens as text for the client, and closes it.
 
-Invariants: a route that was opened is closed, once, before `run` ends; acknowledgements after that go nowhere. Nothing
-is read after the finish. Opening, every wait for the next event, and closing have deadlines.
+Invariants: if a route was opened, it is closed once before `run` ends; later acknowledgements are ignored. Nothing is
+read after the finish. Opening, every wait for the next event, and closing have deadlines.
 Source: docs/wire.md, Finish.
 """
 
@@ -54,11 +54,14 @@ class RouteReader:
         return self._answer.tokens
 
     async def run(self, on_change: Callable[[], None]) -> FinishReason:
-        """Compute the request; return why the answer ended. `on_change` is called when the phase or the route changes.
+        """Let a route compute the request; return the finish reason of the answer.
+
+        Args:
+            on_change: called when the phase or the route changes.
 
         Raises:
-            RouteError: no route could be had, or it failed, stalled or ended early.
-            ProtocolError: the tail sent what cannot be, or ran further ahead than it may.
+            RouteError: there is no route, or it failed, stalled or ended early.
+            ProtocolError: the tail sent an impossible event, or more tokens than the token window allows.
         """
         self._board.enter(Phase.ROUTING, self._clock_s())
         on_change()
@@ -75,12 +78,12 @@ class RouteReader:
             await self._close(route)
 
     def acknowledge(self, tokens: int) -> None:
-        """Tell the route that the client has taken the first `tokens` tokens."""
+        """Tell the route that the client has read the first `tokens` tokens."""
         if self._route is not None and tokens > 0:
             self._route.acknowledge(tokens - 1)
 
     def flush(self) -> None:
-        """Deliver the text that was held back, when no more comes."""
+        """Deliver the text that was held back; call it after the last token."""
         self._outlet.put_rest(Delivery(self._answer.rest(), self.tokens))
 
     async def _open(self) -> OpenRoute:
@@ -124,7 +127,7 @@ class RouteReader:
     def _take_token(self, event: TokenReceived, now_s: float) -> FinishReason | None:
         delta, finish = self._answer.take(event)
         self._board.count_token(event.residence, now_s)
-        # A token without text is delivered too: it has to be acknowledged in its turn.
+        # A token without text is delivered too, so that it is acknowledged in order.
         self._outlet.put(Delivery(delta, self.tokens))
         if finish is not None and not self._answer.is_stopped:
             self.flush()
@@ -135,5 +138,5 @@ class RouteReader:
             async with asyncio.timeout(self._limits.close_s):
                 await route.close("generation_over")
         except (MeshnetError, TimeoutError) as error:
-            # The stages free the session by their own idle clocks.
+            # The stages' own idle timers will end the session.
             logger.warning("a route was not closed in time: %s", type(error).__name__)

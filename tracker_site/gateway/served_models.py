@@ -1,4 +1,4 @@
-"""The gateway's model port on the catalog."""
+"""Implements the gateway's `ModelSource` with the catalogue."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tracker_site.gateway.ports import ServedModel
 
 
 class CatalogModels:
-    """Reads the catalog at every request, so that prices and listings count at once."""
+    """Reads the catalogue at every request, so that changed prices and listings take effect at once."""
 
     async def find(self, name: str) -> ServedModel | None:
-        """The listed model of that name."""
+        """Return the offered model with this name; None if there is none."""
         row = await database.read(Model.listed, name)
         return None if row is None else _served(row)
 
     async def all_listed(self) -> list[ServedModel]:
-        """Every listed model, by name."""
+        """Return all offered models, ordered by name."""
         return [_served(row) for row in await database.read(_listed)]
 
 

@@ -1,8 +1,8 @@
-"""What is paid for, by how a generation ended.
+"""Computes the bill of an ended generation.
 
-Invariants: pure. A client pays for what it was given: a finished generation for its prompt and every token, a cancelled
-one for the prompt chunks that were computed and the tokens that were delivered, a failed one for the delivered tokens
-alone; what the tail computed beyond that is nobody's. Source: docs/adr/0008.
+Invariants: this module is pure. If a generation finished, the client pays for its prompt and every token. If it was
+cancelled, the client pays for the computed part of the prompt and the delivered tokens. If it failed, the client pays
+for the delivered tokens only. Nobody pays for tokens that were computed and not delivered. Source: docs/adr/0008.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Ending(StrEnum):
-    """How a generation ended, for the bill."""
+    """Outcome of a generation, on which the bill depends."""
 
     FINISHED = "finished"
     CANCELLED = "cancelled"
@@ -30,7 +30,13 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What happened: prompt positions computed by the whole route, tokens handed to the client."""
+    """Token counts of an ended generation.
+
+    Attributes:
+        prompt_tokens: length of the prompt.
+        prefill_done: prompt tokens that the whole route has computed.
+        delivered_tokens: generated tokens that the client has.
+    """
 
     prompt_tokens: int
     prefill_done: int
@@ -39,14 +45,14 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What the client pays and what the owners of the stages earn of it."""
+    """The client's charge, and the shares of it that the owners of the stages earn; in micro-credits."""
 
     charge_micros: int
     shares: tuple[Share, ...]
 
 
 def settle_bill(ending: Ending, counts: Counts, prices: Prices, stages: Sequence[RouteStage]) -> Bill:
-    """Work out the bill of a generation that is over; without stages nothing was computed and nothing is owed."""
+    """Compute the bill of an ended generation; if it had no route, the charge is 0."""
     if not stages:
         return Bill(0, ())
     paid_prompt_tokens = {

@@ -1,6 +1,6 @@
-"""The gateway's ledger port on the billing app.
+"""Implements the gateway's `Ledger` with the billing app.
 
-Invariant: whatever the database raises becomes a `LedgerError`, so that callers have one thing to catch.
+Invariant: an error of the database becomes a `LedgerError`, so that callers catch only that.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 class SiteLedger:
-    """Holds of the billing app, placed and settled on the writers' thread."""
+    """Places and settles holds of the billing app, on a writer thread of `tracker_site.database`."""
 
     async def place(self, user_id: int, amount_micros: int, generation_id: str) -> uuid.UUID:
-        """Reserve; returns the hold's id."""
+        """Set an amount aside and return the hold's id."""
         try:
             return await database.write(_place, user_id, amount_micros, generation_id)
         except DatabaseError as error:
             raise _unavailable() from error
 
     async def settle(self, hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> None:
-        """Charge, pay, free the rest."""
+        """Charge the user, pay the nodes' owners and return the rest."""
         try:
             await database.write(holds.settle, hold_id, charge_micros, shares)
         except DatabaseError as error:

@@ -1,8 +1,9 @@
-"""How many generations one user and this process may have at once.
+"""Limits the generations that one user and this process may have at once.
 
-Invariants: a user's slot is free before the client can know that its answer is over, so that whoever asks one question
-after the other never meets its own last one; what is still being settled counts for the process, and for the user at
-`_SETTLING_FACTOR` times its limit. Both parts of a slot are given back once. Belongs to one event loop.
+Invariants: a user's slot is free before the client can know that its answer has ended, so that a client that asks one
+question after another is never refused because of its own last answer. Generations that are being settled still count
+for the process. For the user they count against `_SETTLING_FACTOR` times the user's limit. Both counts of a slot are
+given back once. `Slots` belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ from typing import Final
 
 from meshnet.openai.errors import RATE_LIMITED, SERVER_ERROR, RequestError
 
-# A ledger that is slow holds back one user's next questions, not the whole process.
+# If the ledger is slow, this limit refuses the next questions of one user before the process's limit refuses everybody.
 _SETTLING_FACTOR: Final = 2
 
 
 class Slots:
-    """Counts what is being answered and what is alive."""
+    """Counts each user's generations: those being answered, and those that are not settled yet."""
 
     def __init__(self, per_user: int, at_once: int) -> None:
-        """Args: per_user, at_once: generations of one user and of this process."""
+        """Args: per_user, at_once: largest numbers of generations of one user and of this process."""
         self._per_user = per_user
         self._at_once = at_once
         self._answering: Counter[int] = Counter()
@@ -28,14 +29,14 @@ class Slots:
 
     @property
     def alive(self) -> int:
-        """Slots that are taken, those of generations that are being settled included."""
+        """The number of taken slots, including those of generations that are being settled."""
         return self._alive.total()
 
     def take(self, user_id: int) -> Slot:
-        """A slot for one more generation.
+        """Take a slot for one more generation.
 
         Raises:
-            RequestError: 429 `too_many_generations` or 503 `site_busy`.
+            RequestError: status 429, `too_many_generations`, or status 503, `site_busy`.
         """
         if self._answering[user_id] >= self._per_user or self._alive[user_id] >= self._per_user * _SETTLING_FACTOR:
             message = f"You have {self._per_user} generations running; wait for one to end."
@@ -46,7 +47,7 @@ class Slots:
 
 
 class Slot:
-    """One generation's place; `release` gives back what `answered` did not."""
+    """The slot of one generation. It counts twice: as being answered, and as not settled yet."""
 
     def __init__(self, answering: Counter[int], alive: Counter[int], user_id: int) -> None:
         self._user_id = user_id
@@ -55,11 +56,11 @@ class Slot:
             counts[user_id] += 1
 
     def answered(self) -> None:
-        """The user may ask again; the generation is still to be settled."""
+        """Note that the answer has ended, so that the user may ask again; the generation is not settled yet."""
         self._give_back(1)
 
     def release(self) -> None:
-        """The generation is settled, or never began."""
+        """Give the slot back, because the generation is settled or has not begun. Idempotent."""
         self._give_back(0)
 
     def _give_back(self, keep: int) -> None:
@@ -71,5 +72,5 @@ class Slot:
 
 
 def site_busy() -> RequestError:
-    """503: this process has as much to do as it may."""
-    return RequestError("site_busy", "The site is busy; try again.", status=503, error_type=SERVER_ERROR)
+    """Return the error of status 503: this process already runs as many generations as it may."""
+    return RequestError("site_busy", "The site is busy; try again in a moment.", status=503, error_type=SERVER_ERROR)

@@ -1,7 +1,7 @@
-"""Vocabularies in memory, and tokenising off the event loop.
+"""Keeps vocabularies in memory, and tokenises outside the event loop.
 
-Invariants: one model is loaded once however many requests wait for it; at most `OPEN_MAX` stay loaded; two threads do
-all tokenising, so that long prompts cannot take the process's cores.
+Invariants: if several requests wait for a vocabulary, it is loaded once. At most `OPEN_MAX` vocabularies stay loaded.
+Two threads do all tokenising, so that long prompts cannot occupy all processor cores.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Vocabularies:
         self._open: OrderedDict[tuple[bytes, int, str], asyncio.Future[Vocabulary]] = OrderedDict()
 
     async def get(self, model: ServedModel) -> Vocabulary:
-        """The vocabulary of a model; loads it at first.
+        """Return the vocabulary of a model; if it is not in memory, load it.
 
         Raises:
-            VocabularyError: it cannot be loaded; the next call tries again.
+            VocabularyError: the vocabulary cannot be loaded; the next call tries again.
         """
         key = (model.artifact_digest, model.context_length, model.chat_template)
         opening = self._open.get(key)
@@ -59,10 +59,10 @@ class Vocabularies:
 
 
 async def tokenise(vocabulary: Vocabulary, prompt: Prompt) -> tuple[int, ...]:
-    """Tokenise a prompt in a worker thread.
+    """Tokenise a prompt in one of the tokenising threads.
 
     Raises:
-        VocabularyError: the text is too large, or the template does not take the conversation.
+        VocabularyError: the text is too large, or the chat template refuses the conversation.
     """
     return await asyncio.get_running_loop().run_in_executor(_executor(), _tokenise, vocabulary, prompt)
 

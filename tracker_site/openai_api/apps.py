@@ -1,4 +1,4 @@
-"""The Django app."""
+"""Django configuration of openai_api."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class OpenaiApiConfig(AppConfig):
-    """The API; it has no tables of its own."""
+    """The app of the OpenAI API; it has no tables."""
 
     name = "tracker_site.openai_api"
     label = "openai_api"

@@ -1,6 +1,6 @@
-"""What every endpoint shares: methods, keys, and errors as objects.
+"""Shared frame of all endpoints: checks the method and the API key, and answers errors as OpenAI objects.
 
-Invariant: an endpoint's function sees only requests of its methods with a valid key, and may raise any `MeshnetError`.
+Invariant: an endpoint's function gets only requests of its methods with a valid key. It may raise any `MeshnetError`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ View: TypeAlias = "Callable[..., Coroutine[Any, Any, HttpResponseBase]]"
 
 
 def endpoint(*methods: str) -> Callable[[Endpoint[Arguments]], View]:
-    """Make a view of a function that takes the request and its authenticated caller."""
+    """Return a decorator that turns a function of the request and its caller into a view for these HTTP methods."""
 
     def decorate(function: Endpoint[Arguments]) -> View:
         @csrf_exempt
@@ -44,10 +44,12 @@ def endpoint(*methods: str) -> Callable[[Endpoint[Arguments]], View]:
                 return await function(request, await authenticate(request), *args, **kwargs)
             except MeshnetError as error:
                 return error_reply(error)
-            except Exception as error:  # noqa: BLE001 - logged, in fewer words
-                # By types and places alone: the words of an error may quote the request.
+            except Exception as error:  # noqa: BLE001 - logged, without its message
+                # Log only the types and lines of the error, because its message may quote the request.
                 logger.error("%s %s failed: %s", request.method, request.path, describe_unforeseen(error))
-                return error_reply(MeshnetError("internal_error", "Internal error", "The site failed."))
+                return error_reply(
+                    MeshnetError("internal_error", "Internal error", "The site failed. Try again later.")
+                )
 
         return view
 
@@ -55,10 +57,11 @@ def endpoint(*methods: str) -> Callable[[Endpoint[Arguments]], View]:
 
 
 async def authenticate(request: HttpRequest) -> Caller:
-    """The caller of an API key.
+    """Return the caller that the request's API key belongs to.
 
     Raises:
-        RequestError: 401; there is no key, or it opens nothing.
+        RequestError: status 401: `missing_api_key`, or `invalid_api_key` if the key is unknown or revoked, or its user
+            is inactive.
     """
     secret = bearer_secret(request.headers)
     if secret is None:
@@ -66,13 +69,13 @@ async def authenticate(request: HttpRequest) -> Caller:
         raise RequestError("missing_api_key", message, status=401)
     key = await authenticate_key_async(secret)
     if key is None:
-        raise RequestError("invalid_api_key", "The API key is wrong or was revoked.", status=401)
+        raise RequestError("invalid_api_key", "The API key is wrong or revoked; send another.", status=401)
     return Caller(user_id=key.user_id)
 
 
 @csrf_exempt
 async def unknown_url(request: HttpRequest) -> HttpResponseBase:
-    """404 for everything else under `/v1`."""
+    """Answer 404 to a path under `/v1` that no endpoint has."""
     return error_reply(http_refusals.unknown_url(request.method or "", request.path))
 
 

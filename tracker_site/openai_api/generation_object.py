@@ -1,4 +1,4 @@
-"""A generation as `GET /v1/generations/{id}` shows it: the same shape while it runs and afterwards."""
+"""The JSON object of `GET /v1/generations/{id}`; it has the same fields while the generation runs and afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GenerationObject(ResponsePart):
-    """One generation. `charge_micros` (micro-credits) is null until it is settled."""
+    """One generation. `charge_micros`, in micro-credits, is null until the generation is settled."""
 
     id: str
     object: Literal["generation"]
@@ -33,7 +33,7 @@ class GenerationObject(ResponsePart):
 
 
 def live_object(generation: Generation) -> GenerationObject:
-    """One that runs, or is being settled."""
+    """Return the object of a generation that is running or being settled."""
     shown = generation.snapshot()
     return GenerationObject(
         id=generation.id,
@@ -53,7 +53,7 @@ def live_object(generation: Generation) -> GenerationObject:
 
 
 def stored_object(record: GenerationRecord) -> GenerationObject:
-    """One that is over; its stages are loaded."""
+    """Return the object of a generation that has ended; the caller has loaded the record's stages."""
     is_finished = record.ending == record.Ending.FINISHED
     failure = Failure(code=record.failure_code, stage=record.failure_stage, message=record.failure_message)
     return GenerationObject.model_validate(

@@ -1,4 +1,4 @@
-"""URLs of the API; included under `v1/`."""
+"""URLs of the OpenAI API, below `v1/`."""
 
 from __future__ import annotations
 

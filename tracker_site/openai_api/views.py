@@ -1,4 +1,4 @@
-"""The endpoints."""
+"""The endpoints of the OpenAI API."""
 
 from __future__ import annotations
 
@@ -29,38 +29,38 @@ if TYPE_CHECKING:
 
 @endpoint("POST")
 async def chat_completions(request: HttpRequest, caller: Caller) -> HttpResponseBase:
-    """`POST /v1/chat/completions`."""
+    """Answer `POST /v1/chat/completions`."""
     return await answer(caller, await _parse(request, parse_chat_request))
 
 
 @endpoint("POST")
 async def completions(request: HttpRequest, caller: Caller) -> HttpResponseBase:
-    """`POST /v1/completions`."""
+    """Answer `POST /v1/completions`."""
     return await answer(caller, await _parse(request, parse_completion_request))
 
 
 @endpoint("GET", "HEAD")
 async def models(_request: HttpRequest, _caller: Caller) -> HttpResponseBase:
-    """`GET /v1/models`."""
+    """Answer `GET /v1/models` with the models that are offered."""
     listed = await composition.gateway().models.all_listed()
     return json_reply(ModelList(object="list", data=[_model_object(model) for model in listed]))
 
 
 @endpoint("GET", "HEAD")
 async def model(_request: HttpRequest, _caller: Caller, name: str) -> HttpResponseBase:
-    """`GET /v1/models/{name}`."""
+    """Answer `GET /v1/models/{name}` with one model."""
     return json_reply(_model_object(await composition.gateway().find_model(name)))
 
 
 @endpoint("GET", "HEAD")
 async def generation(_request: HttpRequest, caller: Caller, generation_id: str) -> HttpResponseBase:
-    """`GET /v1/generations/{id}`: one of the caller's own, while it runs and afterwards."""
+    """Answer `GET /v1/generations/{id}` with one of the caller's own generations, running or ended."""
     live = composition.gateway().live.get(generation_id)
     if live is not None and live.caller == caller:
         return json_reply(live_object(live))
     record = await find_record(generation_id, caller.user_id)
     if record is None:
-        raise RequestError("generation_not_found", "There is no such generation of yours.", status=404)
+        raise RequestError("generation_not_found", "You have no generation with this id.", status=404)
     return json_reply(stored_object(record))
 
 

@@ -1,1 +1,1 @@
-"""Running the site: health, metrics, background jobs, and the processes of `meshnet site serve`."""
+"""Operation of the site: health, metrics, background jobs, and the processes of `meshnet site serve`."""

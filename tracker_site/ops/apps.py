@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class OpsConfig(AppConfig):
-    """Health and metrics."""
+    """The app of health and metrics."""
 
     name = "tracker_site.ops"
     label = "ops"

@@ -1,7 +1,7 @@
-"""The site's periodic jobs, on the event loop that serves it.
+"""Periodic jobs of the site, run on the event loop that serves it.
 
-Invariants: started once per loop, by the first connection, never at import; every job is safe to run in several
-processes at once; one that fails is logged and runs again at its next turn.
+Invariants: the first connection of a loop starts the jobs, and importing this module does not. Several processes may
+run the same job at once. If a job fails, the failure is logged and the job runs again after its interval.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Job:
-    """A database function to be run every `interval_s` seconds; returns how many rows it changed."""
+    """A database function that runs every `interval_s` seconds; it returns the number of rows that it changed."""
 
     name: str
     interval_s: float
@@ -38,7 +38,7 @@ JOBS: Final = (
 
 
 class Background:
-    """Runs jobs until its loop ends or it is stopped."""
+    """Runs jobs until their event loop ends or `stop` is called. Use it on one event loop at a time."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
@@ -46,7 +46,7 @@ class Background:
         self._tasks: list[asyncio.Task[None]] = []
 
     def ensure_started(self) -> None:
-        """Start on the running loop; does nothing where it runs already."""
+        """Start the jobs on the running loop; if they run on it already, do nothing."""
         loop = asyncio.get_running_loop()
         if self._loop is loop and self._tasks:
             return
@@ -54,7 +54,7 @@ class Background:
         self._tasks = [loop.create_task(_repeat(job), name=job.name) for job in self._jobs]
 
     async def stop(self) -> None:
-        """End every job; idempotent."""
+        """Cancel all jobs and wait until they have ended; idempotent."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()

@@ -1,12 +1,12 @@
-"""A Daphne that takes no body beyond the limit.
+"""Limits the body of a request while Daphne receives it.
 
-Daphne reads a request's whole body before the application sees the request: declared bodies go to a file, chunked ones
-stay in memory, and neither has an end. Here a body that is declared too large is refused by its header, and one that
-grows too large when it does; what still comes of it is thrown away.
+Daphne reads the whole body of a request before the application sees the request, without any limit: a body with a
+declared length goes to a file, a chunked one stays in memory. Here a request is refused at its header if the declared
+length is too large, and otherwise as soon as the body grows too large; the rest of the body is discarded.
 
-Invariants: never more than `BODY_MAX_BYTES` of a body are kept; a refused request gets one answer and its connection is
-closed, once its body has come or after `LINGER_S` (closing at once would reset the connection under an answer that is
-still on its way). Importing Daphne installs Twisted's reactor: import this module only where a server is made.
+Invariants: at most `BODY_MAX_BYTES` of a body are kept. A refused request gets one answer, and its connection is closed
+when its body has arrived or after `LINGER_S`; if it were closed at once, the reset could overtake the answer. Importing
+Daphne installs Twisted's reactor, so import this module only to make a server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from meshnet.openai.errors import describe_error
 from meshnet.openai.http_refusals import BODY_MAX_BYTES, JSON_TYPE, too_large
 
 LINGER_S: Final = 5.0
-_clock: Final[Any] = reactor  # its interfaces are zope's, which the type checker cannot follow
+_clock: Final[Any] = reactor  # Any: the type checker does not understand the zope interfaces of the reactor
 
 
 def _refusal() -> bytes:
@@ -35,24 +35,24 @@ def _refusal() -> bytes:
 
 
 class LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
-    """A request that is refused while its body is being received; the names are Twisted's."""
+    """A request that is refused if its body is too large; the methods override Twisted's."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - Twisted's own parameters
         super().__init__(*args, **kwargs)
         self._body_bytes = 0
         self._is_refused = False
-        self._lingering: Any = None  # a delayed call of the reactor's
+        self._lingering: Any = None  # the reactor's delayed call that closes a refused connection
         self.content: Any
 
     def gotLength(self, length: int | None) -> None:  # noqa: N802
-        """The head is read; `length` is None for a chunked body."""
+        """Refuse the request if its declared length is too large; `length` is None if the body is chunked."""
         is_too_large = length is not None and length > BODY_MAX_BYTES
         super().gotLength(0 if is_too_large else length)
         if is_too_large:
             self._refuse()
 
     def handleContentChunk(self, data: bytes) -> None:  # noqa: N802
-        """A part of the body."""
+        """Keep a part of the body; refuse the request if the body grows too large."""
         self._body_bytes += len(data)
         if self._body_bytes > BODY_MAX_BYTES and not self._is_refused:
             self._refuse()
@@ -60,14 +60,14 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
             super().handleContentChunk(data)
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:  # noqa: N802
-        """The body is complete."""
+        """Pass a complete request on; if it was refused, close its connection."""
         if self._is_refused:
             self.channel.loseConnection()
         else:
             super().requestReceived(command, path, version)
 
     def connectionLost(self, reason: object) -> None:  # noqa: N802
-        """The client is gone."""
+        """Cancel the delayed close, because the client has closed the connection."""
         if self._lingering is not None and self._lingering.active():
             self._lingering.cancel()
         super().connectionLost(reason)
@@ -75,7 +75,7 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
     def _refuse(self) -> None:
         self._is_refused = True
         self._drop_content()
-        # A client that asked whether to go on has its answer.
+        # The refusal also answers `Expect: 100-continue`; without this, Twisted would still send "100 Continue".
         self.requestHeaders.removeHeader(b"Expect")
         self.channel.write(_refusal())
         self._lingering = _clock.callLater(LINGER_S, self.channel.loseConnection)
@@ -86,10 +86,10 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
 
 
 class LimitedFactory(HTTPFactory):  # type: ignore[misc]  # Daphne has no types
-    """Daphne's factory, with limited requests."""
+    """Daphne's factory, which makes requests with limited bodies."""
 
     def buildProtocol(self, addr: object) -> object:  # noqa: N802 - Twisted's name
-        """Make one connection's protocol."""
+        """Make the protocol of one connection."""
         protocol = super().buildProtocol(addr)
         protocol.requestFactory = LimitedRequest
         return protocol

@@ -1,7 +1,8 @@
-"""The relay as a child of `meshnet site serve`.
+"""The relay as a child process of `meshnet site serve`.
 
-Invariants: started from the main thread, it dies with this process however that ends; one that dies is started again
-on the same port, with backoff; after `stop` there is none. Lives on one event loop.
+Invariants: if the relay is started from the main thread, it ends with this process, however this process ends. If the
+relay ends, it is started again on the same port, with backoff. After `stop` no relay runs. A `RelayProcess` lives on
+one event loop.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ READY_TIMEOUT_S: Final = 20.0
 STOP_TIMEOUT_S: Final = 5.0
 MAX_LINE_BYTES: Final = 64 * 1024
 RESTART: Final = Backoff(first_s=0.2, longest_s=10.0)
-# A relay that lived this long was a good one: the next one is started at once again.
+# If a relay ran this long, its failure counts as the first, and the next one is started after the shortest delay.
 STABLE_AFTER_S: Final = 30.0
 
 
 class RelayStartError(MeshnetError):
-    """The relay did not come up."""
+    """The relay did not start."""
 
     def __init__(self, message: str) -> None:
         super().__init__("relay_failed", "The relay did not start", message)
 
 
 class RelayProcess:
-    """Keeps one relay running."""
+    """Keeps one relay running: starts it, restarts it if it ends, and stops it."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
@@ -47,21 +48,21 @@ class RelayProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the running relay."""
+        """The process id of the relay; None if none runs."""
         return self._process.pid if self._process is not None else None
 
     async def start(self) -> None:
-        """Start it and wait until it listens.
+        """Start the relay and wait until it listens.
 
         Raises:
-            RelayStartError: it ended, or said nothing in time.
+            RelayStartError: the relay ended, or did not print its ready line within READY_TIMEOUT_S.
         """
         started_s = time.monotonic()
         await self._launch()
         self._keeper = asyncio.create_task(self._keep(started_s), name="relay keeper")
 
     async def stop(self) -> None:
-        """End it for good; idempotent."""
+        """End the relay and restart it no more; idempotent."""
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             keeper.cancel()
@@ -80,7 +81,7 @@ class RelayProcess:
                 await _read_ready_line(self._process)
         except TimeoutError as error:
             await self._end_process()
-            raise RelayStartError(f"no word within {READY_TIMEOUT_S:g} s") from error
+            raise RelayStartError(f"it did not say within {READY_TIMEOUT_S:g} s that it is ready") from error
         except RelayStartError:
             await self._end_process()
             raise
@@ -103,7 +104,7 @@ class RelayProcess:
         process = self._process
         if process is None:
             return None
-        # Its output is drained, so that it never blocks on a full pipe.
+        # Drain its output, so that it never blocks on a full pipe.
         if process.stdout is not None:
             while await process.stdout.read(MAX_LINE_BYTES):
                 pass
@@ -126,7 +127,7 @@ class RelayProcess:
 
 async def _read_ready_line(process: asyncio.subprocess.Process) -> None:
     if process.stdout is None:
-        raise RelayStartError("it has no output")
+        raise RelayStartError("its output cannot be read")
     line = await process.stdout.readline()
     if not line:
         raise RelayStartError(f"it ended with status {await process.wait()}")
@@ -135,4 +136,4 @@ async def _read_ready_line(process: asyncio.subprocess.Process) -> None:
     except ValueError as error:
         raise RelayStartError("its first line is not JSON") from error
     if not isinstance(document, dict) or document.get("ready") is not True:
-        raise RelayStartError("its first line does not say ready")
+        raise RelayStartError("its first line does not say that it is ready")

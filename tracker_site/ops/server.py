@@ -1,8 +1,8 @@
-"""Daphne and the relay, if it is ours, in one life: both come up or the start fails, and one call ends both.
+"""Runs Daphne, and the relay if the site starts its own: both start or the start fails, and both end together.
 
-Invariants: importing Daphne installs Twisted's reactor, so that happens only in here; the socket is bound before, so
-that a taken port is known before anything starts; running applications get their cancellation and a moment to record
-their end.
+Invariants: importing Daphne installs Twisted's reactor, so Daphne is imported only inside `run_site`. The socket is
+bound by the caller, so that a taken port is found before anything starts. At the end, running requests are cancelled
+and get SHUTDOWN_TIMEOUT_S to record their end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ FLUSH_TIMEOUT_S: Final = 2.0
 DAPHNE_OPTIONS: Final = {
     "http_timeout": None,  # long streams; every phase of a generation has a deadline of its own
     "websocket_timeout": -1,  # Daphne would close every control connection after a day
-    # Beyond this Daphne closes with 1006 and no word; control messages are far smaller and are refused by name.
+    # Daphne closes a connection with a larger message without a reason (1006). Control messages have a far smaller
+    # limit of their own, whose refusal says the reason.
     "websocket_max_message_size": 1024 * 1024,
     "websocket_max_frame_size": 1024 * 1024,
     "ping_interval": 20,  # s
@@ -42,19 +43,19 @@ DAPHNE_OPTIONS: Final = {
 
 
 class ListenError(MeshnetError):
-    """The address cannot be had: `port_taken`, `port_forbidden` or `address_unavailable`."""
+    """The site cannot listen on an address: `port_taken`, `port_forbidden` or `address_unavailable`."""
 
 
 def bind(host: str, port: int, option: str) -> socket.socket:
-    """A listening socket; port 0 chooses one.
+    """Return a listening socket.
 
     Args:
         host: an address of this machine, or its name.
-        port: to listen on.
-        option: of the command line, by which the port is given.
+        port: the port; 0 chooses a free one.
+        option: the command line's option for the port, which an error recommends.
 
     Raises:
-        ListenError: the address cannot be had; it says what the option can do about it.
+        ListenError: the address is not available.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
@@ -68,23 +69,23 @@ def bind(host: str, port: int, option: str) -> socket.socket:
     return listening
 
 
-def _explain(error: OSError, what: str, option: str) -> ListenError:
+def _explain(error: OSError, failure: str, option: str) -> ListenError:
     if error.errno == errno.EADDRINUSE:
         return ListenError(
-            "port_taken", "Port not available", f"{what}; choose another with {option}, 0 takes a free one"
+            "port_taken", "Port not available", f"{failure}; choose another with {option}, 0 takes a free one"
         )
     if error.errno in {errno.EACCES, errno.EPERM}:
-        message = f"{what}; ports below 1024 need rights that this user may lack: choose another with {option}"
+        message = f"{failure}; ports below 1024 need rights that this user may lack: choose another with {option}"
         return ListenError("port_forbidden", "Port not allowed", message)
-    message = f"{what}; name an address of this machine with --host"
+    message = f"{failure}; name an address of this machine with --host"
     return ListenError("address_unavailable", "Address not available", message)
 
 
 def probe_port(host: str, port: int, option: str) -> int:
-    """Make sure that a port is free now (0 chooses one) and give its number.
+    """Check that a port is free now and return its number; port 0 chooses a free one.
 
     Raises:
-        ListenError: it is not; see `bind`.
+        ListenError: the port is not available; see `bind`.
     """
     with bind(host, port, option) as probe:
         return int(probe.getsockname()[1])
@@ -93,16 +94,16 @@ def probe_port(host: str, port: int, option: str) -> int:
 def run_site(
     application: object, listening: socket.socket, relay: RelayProcess | None, announce: Callable[[], None]
 ) -> MeshnetError | None:
-    """Serve until SIGTERM or SIGINT; must run in the main thread, and takes over the socket.
+    """Serve until SIGTERM or SIGINT. Call it in the main thread.
 
     Args:
         application: the ASGI application.
-        listening: as `bind` gives it.
-        relay: started before, stopped after; None where one runs elsewhere.
-        announce: called once everything listens.
+        listening: the socket that `bind` returned; this function closes it.
+        relay: the relay to start before announcing and to stop at the end; None if a relay runs elsewhere.
+        announce: called once when the site and its relay listen.
 
     Returns:
-        Why the start failed, if it did.
+        The failure of the start; None if the site has served.
     """
     from daphne.server import defer, reactor  # noqa: PLC0415 - installs Twisted's reactor
 
@@ -127,10 +128,10 @@ def run_site(
 
 
 def _endpoint(listening: socket.socket) -> str:
-    """Twisted's description of a bound socket, which Twisted owns from here on."""
+    """Return Twisted's description of a bound socket; Twisted owns the socket from then on."""
     if listening.family == socket.AF_INET:
         return f"fd:fileno={listening.detach()}"
-    # Daphne's `fd` endpoints are IPv4 only; here the port is free for the moment between the two sockets.
+    # Daphne's `fd` endpoints are IPv4 only, so an IPv6 port is closed and opened again; for a moment it is free.
     host, port = listening.getsockname()[:2]
     listening.close()
     escaped = host.replace(":", "\\:")
@@ -140,7 +141,7 @@ def _endpoint(listening: socket.socket) -> str:
 async def _start_up(
     server: BackpressureServer, relay: RelayProcess | None, announce: Callable[[], None], failures: list[MeshnetError]
 ) -> None:
-    """Start the relay, announce the site, warm it up; without its relay the server stops, and `failures` says why."""
+    """Start the relay, announce the site and warm it up; if the relay fails, add its error to `failures` and stop."""
     from tracker_site.gateway.composition import composition  # noqa: PLC0415 - needs the settings
 
     try:
@@ -154,13 +155,13 @@ async def _start_up(
     try:
         await composition.gateway().warm_up()
     except Exception:
-        logger.exception("the site could not be warmed up; the first requests take longer")
+        logger.exception("the site could not be warmed up; its first requests will take longer")
 
 
 async def _shut_down(server: BackpressureServer, relay: RelayProcess | None, tasks: list[asyncio.Future[None]]) -> None:
     from tracker_site.gateway.composition import composition  # noqa: PLC0415 - needs the settings
 
-    await composition.stop(SETTLE_TIMEOUT_S)  # clients are told while their connections stand
+    await composition.stop(SETTLE_TIMEOUT_S)  # tells clients why their answers end, so it precedes cancellation
     details = list(getattr(server, "connections", {}).values())
     running = [one["application_instance"] for one in details if one.get("application_instance") is not None]
     for task in (*running, *tasks):

@@ -1,6 +1,6 @@
-"""`/healthz` for supervisors, `/metrics.json` for administrators.
+"""`/healthz` for process supervisors and `/metrics.json` for administrators.
 
-Invariant: neither tells anything about a user or a request; health answers from the database, not from memory.
+Invariants: neither shows anything about a single user or request. The health check queries the database each time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @require_safe
 @never_cache
 def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view's signature
-    """200 while the database answers, 503 otherwise."""
+    """Answer 200 if the database answers, otherwise 503."""
     try:
         Model.objects.exists()
     except Error:
@@ -43,14 +43,17 @@ def healthz(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view's si
 @require_safe
 @never_cache
 async def metrics(request: HttpRequest) -> JsonResponse:
-    """Counts, for staff and for whoever holds the metrics token."""
+    """Answer with counts; only administrators and holders of the metrics token may ask."""
     if not await sync_to_async(_may_see_metrics)(request):
-        return JsonResponse({"error": {"code": "forbidden", "message": "for administrators"}}, status=403)
+        return JsonResponse(
+            {"error": {"code": "forbidden", "message": "sign in as an administrator or send the metrics token"}},
+            status=403,
+        )
     return JsonResponse(await sync_to_async(_database_figures)() | _process_figures())
 
 
 def _process_figures() -> dict[str, int]:
-    """Of this process alone; a task that is left behind shows here."""
+    """Return counts of this process alone; if `tasks` keeps growing, some task is never ended."""
     return {"generations": composition.live_generations, "tasks": len(asyncio.all_tasks())}
 
 

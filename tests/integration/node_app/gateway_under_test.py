@@ -103,7 +103,7 @@ class Generation:
             spec=spec,
             ticket=ticket,
             artifact_digest=identity.artifact_digest,
-            link_fingerprint=report.link_fingerprint,
+            link_fingerprint=report.reach.link_fingerprint,
         )
 
     def _ticket(self, member_key: bytes, stage: int) -> bytes:

@@ -98,7 +98,7 @@ class Site:
 
         def is_so() -> bool:
             report = self.report_of(node_id)
-            return report is not None and report.state == state and (state != "serving" or report.data_connected)
+            return report is not None and report.state == state and (state != "serving" or report.reach.data_connected)
 
         await self.wait_until(is_so)
         report = self.report_of(node_id)

@@ -66,7 +66,7 @@ def test_without_clang_and_root_one_line_says_what_is_missing(
     with pytest.raises(MissingPrerequisiteError):
         fuzz.provide_clang()
     assert fuzz.main() == fuzz.EXIT_PREREQUISITE
-    assert capsys.readouterr().err == "fuzz: without root this must be installed first: clang libclang-rt-dev\n"
+    assert capsys.readouterr().err == "fuzz: install these first, which needs root: clang libclang-rt-dev\n"
 
 
 def test_a_fuzzer_that_does_not_end_is_one_line_and_a_failure(monkeypatch, capsys) -> None:

@@ -27,15 +27,15 @@ def without(*programs):
 def test_an_old_python_is_told_in_one_line(monkeypatch, capsys):
     monkeypatch.setattr(bootstrap.sys, "version_info", (3, 10, 13))
     assert bootstrap.main() == 2
-    assert capsys.readouterr().err == "bootstrap: Python 3.11 or newer is needed, this is 3.10.13\n"
+    assert capsys.readouterr().err == "bootstrap: run it with Python 3.11 or newer; this is 3.10.13\n"
 
 
 @pytest.mark.parametrize(
     ("absent", "has_venv", "line"),
     [
-        (["c++"], True, "without root these must be installed first: c++"),
-        (["make"], False, "without root these must be installed first: make python3-venv"),
-        (["dpkg-query"], True, "this set-up knows Debian and Ubuntu only: dpkg-query is not on the path"),
+        (["c++"], True, "install these first, which needs root: c++"),
+        (["make"], False, "install these first, which needs root: make python3-venv"),
+        (["dpkg-query"], True, "this set-up works on Debian and Ubuntu only: dpkg-query is not on the path"),
     ],
 )
 def test_without_root_what_is_missing_is_named_and_nothing_is_changed(absent, has_venv, line, monkeypatch, tmp_path):
@@ -57,7 +57,7 @@ def test_nothing_is_run_when_every_package_is_there(monkeypatch, tmp_path):
     monkeypatch.setattr(system_packages, "_installed", lambda package: True)
     monkeypatch.setattr(system_packages, "has_venv", lambda: True)
     monkeypatch.setattr(system_packages, "_run", refuse)
-    assert system_packages.provide(tmp_path) == "system packages: all there"
+    assert system_packages.provide(tmp_path) == "system packages: none are missing"
 
 
 def test_as_root_packages_are_installed_without_questions_or_recommendations(monkeypatch, tmp_path):

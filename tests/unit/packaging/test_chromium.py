@@ -83,6 +83,6 @@ def test_where_none_can_be_had_one_line_says_what_to_do(monkeypatch, capsys, tmp
     assert chromium.main() == 2
     said = capsys.readouterr().err
     assert said.startswith(
-        "browser: install Chromium or Chrome, or name one in MESHNET_TEST_BROWSER: apt cannot resolve"
+        "browser: install Chromium or Chrome, or set MESHNET_TEST_BROWSER to the path of one: apt cannot resolve"
     )
     assert said.count("\n") == 1

@@ -56,4 +56,4 @@ def test_only_root_installs(monkeypatch, tmp_path, user, way):
 
 def test_servers_that_are_there_are_left_alone(monkeypatch, tmp_path):
     monkeypatch.setattr(cluster_parts, "find", lambda build: Servers(tmp_path, tmp_path))
-    assert cluster_parts.provide(tmp_path) == "PostgreSQL and Redis: there"
+    assert cluster_parts.provide(tmp_path) == "PostgreSQL and Redis: none is missing"

@@ -51,7 +51,7 @@ def test_an_edited_or_missing_file_is_refused(name, shared, capsys):
 def test_a_file_whose_proto_is_gone_is_refused_and_then_removed(shared, capsys):
     shutil.copy(shared / "meshnet/v1/ping_pb2.py", shared / "meshnet/v1/old_pb2.py")
     assert protobuf_code.check(shared) == 1
-    assert "old_pb2.py: not generated" in capsys.readouterr().err
+    assert "old_pb2.py: no proto generates it" in capsys.readouterr().err
     protobuf_code.write(shared)
     assert protobuf_code.check(shared) == 0
 

@@ -61,7 +61,7 @@ def without(*names):
 def test_nothing_is_done_where_all_are_there(monkeypatch, tmp_path):
     monkeypatch.setattr(qt_libraries, "can_load", without())
     monkeypatch.setattr(system_packages, "root_command", lambda: pytest.fail("asked for root"))
-    assert qt_libraries.provide(tmp_path) == "Qt's libraries: all there"
+    assert qt_libraries.provide(tmp_path) == "Qt's libraries: none are missing"
     assert qt_libraries.environment(tmp_path) == {}
 
 
@@ -91,7 +91,7 @@ def test_without_root_they_are_unpacked_once_and_found_by_the_environment(monkey
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     assert qt_libraries.missing(tmp_path) == ["libegl1", "libgl1"]
     assert qt_libraries.provide(tmp_path) == "Qt's libraries: 7 packages unpacked into build/qt"
-    assert qt_libraries.provide(tmp_path) == "Qt's libraries: all there"
+    assert qt_libraries.provide(tmp_path) == "Qt's libraries: none are missing"
     assert unpacked == [(["libegl1", "libgl1"], True, True)]
     assert qt_libraries.environment(tmp_path) == {"LD_LIBRARY_PATH": str(tmp_path / "qt/usr/lib/x")}
     monkeypatch.setenv("LD_LIBRARY_PATH", "/mine")

@@ -91,18 +91,21 @@ def test_sentences_end_at_stops_and_list_items_and_know_their_line():
     ]
 
 
-def test_a_folder_with_few_words_is_counted_with_its_root():
-    many = "word " * words.FOLDER_WORDS_MIN
+@pytest.mark.parametrize(
+    ("of_the_root", "expected"),
+    [
+        (words.FOLDER_WORDS_MIN, {"node_app": words.FOLDER_WORDS_MIN + 1, "node_app/large": words.FOLDER_WORDS_MIN}),
+        (2, {"node_app/large": words.FOLDER_WORDS_MIN + 3}),
+    ],
+)
+def test_few_words_are_counted_with_more(of_the_root, expected):
     passages = [
-        words.Passage("node_app/main.py", 1, "one two", is_docstring=True),
+        words.Passage("node_app/main.py", 1, "word " * of_the_root, is_docstring=True),
         words.Passage("node_app/small/a.py", 1, "three", is_docstring=True),
-        words.Passage("node_app/large/deep/a.py", 1, many, is_docstring=True),
+        words.Passage("node_app/large/deep/a.py", 1, "word " * words.FOLDER_WORDS_MIN, is_docstring=True),
     ]
     counts = words.by_folder(passages, "node_app")
-    assert {name: count.words for name, count in counts.items()} == {
-        "node_app": 3,
-        "node_app/large": words.FOLDER_WORDS_MIN,
-    }
+    assert {name: count.words for name, count in counts.items()} == expected
 
 
 def test_plain_code_passes_and_the_last_line_is_json(checkout, monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""API keys are called so."""
+"""Names the model "API key" in the admin."""
 
 from django.db import migrations
 

@@ -33,7 +33,10 @@ class Migration(migrations.Migration):
                         max_length=16,
                     ),
                 ),
-                ("balance_micros", models.BigIntegerField(default=0, editable=False)),
+                (
+                    "balance_micros",
+                    models.BigIntegerField(verbose_name="balance in micro-credits", default=0, editable=False),
+                ),
                 (
                     "user",
                     models.ForeignKey(
@@ -53,8 +56,13 @@ class Migration(migrations.Migration):
             name="Hold",
             fields=[
                 ("id", models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ("amount_micros", models.BigIntegerField()),
-                ("charge_micros", models.BigIntegerField(default=0)),
+                (
+                    "amount_micros",
+                    models.BigIntegerField(
+                        verbose_name="amount in micro-credits",
+                    ),
+                ),
+                ("charge_micros", models.BigIntegerField(verbose_name="charge in micro-credits", default=0)),
                 (
                     "state",
                     models.CharField(
@@ -84,7 +92,12 @@ class Migration(migrations.Migration):
             name="Transfer",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("amount_micros", models.BigIntegerField()),
+                (
+                    "amount_micros",
+                    models.BigIntegerField(
+                        verbose_name="amount in micro-credits",
+                    ),
+                ),
                 (
                     "kind",
                     models.CharField(

@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
                 (
                     "name",
                     models.CharField(
-                        help_text="What API clients ask for.",
+                        help_text="API clients ask for this name.",
                         max_length=100,
                         unique=True,
                         validators=[django.core.validators.RegexValidator("^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$")],
@@ -26,25 +26,36 @@ class Migration(migrations.Migration):
                 ),
                 ("artifact_digest", models.CharField(editable=False, max_length=64, unique=True)),
                 ("architecture", models.CharField(editable=False, max_length=64)),
-                ("n_layers", models.PositiveIntegerField(editable=False)),
+                ("n_layers", models.PositiveIntegerField(verbose_name="layers", editable=False)),
                 ("context_length", models.PositiveIntegerField(editable=False)),
-                ("vocab_size", models.PositiveIntegerField(editable=False)),
-                ("size_bytes", models.BigIntegerField(editable=False)),
+                ("vocab_size", models.PositiveIntegerField(verbose_name="vocabulary size", editable=False)),
+                ("size_bytes", models.BigIntegerField(verbose_name="size in bytes", editable=False)),
                 (
                     "vocabulary_file",
-                    models.CharField(editable=False, help_text="In the vocabulary directory.", max_length=100),
+                    models.CharField(
+                        editable=False, help_text="File name in the vocabulary directory.", max_length=100
+                    ),
                 ),
-                ("chat_template", models.TextField(blank=True, help_text="Jinja; empty where the file has none.")),
-                ("end_tokens", models.JSONField(editable=False, help_text="Ids that end a generation.")),
+                ("chat_template", models.TextField(blank=True, help_text="Jinja; empty if the file has none.")),
+                ("end_tokens", models.JSONField(editable=False, help_text="Token ids that end a generation.")),
                 (
                     "prompt_micros",
-                    models.PositiveBigIntegerField(default=0, help_text="Micro-credits per million prompt tokens."),
+                    models.PositiveBigIntegerField(
+                        verbose_name="prompt price", default=0, help_text="Micro-credits per million prompt tokens."
+                    ),
                 ),
                 (
                     "completion_micros",
-                    models.PositiveBigIntegerField(default=0, help_text="Micro-credits per million generated tokens."),
+                    models.PositiveBigIntegerField(
+                        verbose_name="completion price",
+                        default=0,
+                        help_text="Micro-credits per million generated tokens.",
+                    ),
                 ),
-                ("is_listed", models.BooleanField(default=True, help_text="Offered to clients.")),
+                (
+                    "is_listed",
+                    models.BooleanField(verbose_name="offered", default=True, help_text="Clients may use this model."),
+                ),
                 ("created_at", models.DateTimeField(default=django.utils.timezone.now, editable=False)),
             ],
             options={

@@ -1,4 +1,4 @@
-"""Rows between stages may be packed."""
+"""Adds the coarsest codec that may pack rows between stages; existing models allow raw rows only."""
 
 from django.db import migrations, models
 
@@ -14,12 +14,12 @@ class Migration(migrations.Migration):
             name="coarsest_codec",
             field=models.CharField(
                 choices=[
-                    ("raw", "raw only: nothing is lost"),
+                    ("raw", "raw only: no precision is lost"),
                     ("bf16", "up to bf16: half the bytes"),
                     ("q8_0", "up to q8_0: about a quarter of the bytes"),
                 ],
                 default="raw",
-                help_text="What rows between stages may be packed by where a volunteer's line would hold the answer up.",
+                help_text="The coarsest packing of rows between stages, used if a volunteer's line is too slow for raw rows.",
                 max_length=8,
             ),
         ),

@@ -1,4 +1,4 @@
-"""Where a model may be cut; models of before may be cut anywhere."""
+"""Adds the legal cuts of a model; existing models may be cut at any layer."""
 
 from django.db import migrations, models
 
@@ -13,7 +13,9 @@ class Migration(migrations.Migration):
             model_name="model",
             name="legal_cuts",
             field=models.JSONField(
-                editable=False, help_text="Layers that a stage may begin with, beside the first; null: any.", null=True
+                editable=False,
+                help_text="Layers other than 0 that a stage may begin with; if this is null, any layer may.",
+                null=True,
             ),
         ),
     ]

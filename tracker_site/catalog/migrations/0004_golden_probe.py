@@ -1,4 +1,4 @@
-"""What nodes prove their shards by; models of before have nothing."""
+"""Adds the golden probe by which nodes prove their shards; existing models have none."""
 
 from django.db import migrations, models
 
@@ -13,10 +13,11 @@ class Migration(migrations.Migration):
             model_name="model",
             name="golden_digest",
             field=models.CharField(
+                verbose_name="golden probe",
                 blank=True,
                 default="",
                 editable=False,
-                help_text="SHA-256 of its golden probe; empty: nodes test nothing.",
+                help_text="SHA-256 of its golden probe; if this is empty, nodes serve the model untested.",
                 max_length=64,
             ),
             preserve_default=False,

@@ -1,4 +1,4 @@
-"""Whether engines that compute differently may share a route; of models of before they may not."""
+"""Adds the permission to mix recipes on a route; existing models do not allow it."""
 
 from django.db import migrations, models
 
@@ -13,10 +13,9 @@ class Migration(migrations.Migration):
             model_name="model",
             name="allows_mixed_recipes",
             field=models.BooleanField(
+                verbose_name="mixed recipes allowed",
                 default=False,
-                help_text=(
-                    "Nodes whose engines compute differently (recipes) may answer together; never on exact routes."
-                ),
+                help_text="Nodes of different recipes (engine and arithmetic) may share a route, unless the route is exact.",
             ),
         ),
     ]

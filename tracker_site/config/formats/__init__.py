@@ -1,1 +1,1 @@
-"""How Django writes dates and times, by language (`FORMAT_MODULE_PATH`)."""
+"""Formats in which Django writes dates and times, by language (`FORMAT_MODULE_PATH`)."""

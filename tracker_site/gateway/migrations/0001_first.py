@@ -19,7 +19,10 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.CharField(max_length=48, primary_key=True, serialize=False)),
                 ("model_name", models.CharField(max_length=100)),
-                ("face", models.CharField(help_text="Endpoint: chat or completion.", max_length=16)),
+                (
+                    "face",
+                    models.CharField(verbose_name="endpoint", help_text="Endpoint: chat or completion.", max_length=16),
+                ),
                 (
                     "ending",
                     models.CharField(
@@ -29,12 +32,38 @@ class Migration(migrations.Migration):
                 ),
                 ("finish_reason", models.CharField(blank=True, max_length=16)),
                 ("prompt_tokens", models.PositiveIntegerField()),
-                ("max_tokens", models.PositiveIntegerField()),
-                ("completion_tokens", models.PositiveIntegerField(help_text="Delivered to the client.")),
-                ("charge_micros", models.PositiveBigIntegerField(help_text="Micro-credits.")),
-                ("first_token_ms", models.PositiveIntegerField(blank=True, null=True)),
-                ("elapsed_ms", models.PositiveIntegerField()),
-                ("tokens_per_s", models.FloatField(help_text="From the first token to the last.")),
+                (
+                    "max_tokens",
+                    models.PositiveIntegerField(
+                        verbose_name="longest answer",
+                    ),
+                ),
+                (
+                    "completion_tokens",
+                    models.PositiveIntegerField(
+                        verbose_name="generated tokens", help_text="Tokens delivered to the client."
+                    ),
+                ),
+                (
+                    "charge_micros",
+                    models.PositiveBigIntegerField(verbose_name="charge", help_text="Charge in micro-credits."),
+                ),
+                (
+                    "first_token_ms",
+                    models.PositiveIntegerField(verbose_name="time to first token, ms", blank=True, null=True),
+                ),
+                (
+                    "elapsed_ms",
+                    models.PositiveIntegerField(
+                        verbose_name="elapsed time, ms",
+                    ),
+                ),
+                (
+                    "tokens_per_s",
+                    models.FloatField(
+                        verbose_name="tokens/s", help_text="Tokens in a second, from the first token to the last."
+                    ),
+                ),
                 ("failure_code", models.CharField(blank=True, max_length=64)),
                 ("failure_stage", models.PositiveSmallIntegerField(blank=True, null=True)),
                 ("failure_message", models.CharField(blank=True, max_length=300)),
@@ -59,8 +88,18 @@ class Migration(migrations.Migration):
                 ("stage", models.PositiveSmallIntegerField()),
                 ("node_id", models.CharField(max_length=48)),
                 ("node_name", models.CharField(max_length=100)),
-                ("layer_begin", models.PositiveIntegerField()),
-                ("layer_end", models.PositiveIntegerField()),
+                (
+                    "layer_begin",
+                    models.PositiveIntegerField(
+                        verbose_name="first layer",
+                    ),
+                ),
+                (
+                    "layer_end",
+                    models.PositiveIntegerField(
+                        verbose_name="end of layers",
+                    ),
+                ),
                 ("carrier", models.CharField(max_length=16)),
                 (
                     "generation",

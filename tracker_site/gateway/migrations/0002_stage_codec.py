@@ -1,4 +1,4 @@
-"""A record says how each stage packed its rows."""
+"""Adds to each stage of a record the codec that packed its rows."""
 
 from django.db import migrations, models
 
@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             name="seam_codec",
             field=models.CharField(
                 blank=True,
-                help_text="How it packed the rows that it handed on; empty on the last stage.",
+                help_text="Packing of the rows that it handed on; empty for the last stage.",
                 max_length=16,
             ),
         ),

@@ -1,4 +1,4 @@
-"""A record says how each stage computed."""
+"""Adds to each stage of a record the recipe (engine and arithmetic) that computed it."""
 
 from django.db import migrations, models
 
@@ -12,6 +12,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="generationstage",
             name="recipe",
-            field=models.CharField(blank=True, help_text="Engine and arithmetic; empty where unknown.", max_length=64),
+            field=models.CharField(blank=True, help_text="Engine and arithmetic; empty if unknown.", max_length=64),
         ),
     ]

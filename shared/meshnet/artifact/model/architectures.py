@@ -42,14 +42,16 @@ class Architecture:
     cut_rule: CutRule
     cache_layout: CacheLayout
     is_served: bool = True
+    has_reference: bool = False  # the PyTorch worker computes it too
 
 
 _PLAIN: Final = Architecture(CutRule.EVERY, CacheLayout.KEYS_AND_VALUES)
+_DENSE: Final = Architecture(CutRule.EVERY, CacheLayout.KEYS_AND_VALUES, has_reference=True)
 # By `general.architecture` of a GGUF file. `fake` is the test engine's.
 ARCHITECTURES: Final[Mapping[str, Architecture]] = {
-    "llama": _PLAIN,
-    "qwen2": _PLAIN,
-    "qwen3": _PLAIN,
+    "llama": _DENSE,
+    "qwen2": _DENSE,
+    "qwen3": _DENSE,
     "qwen3moe": _PLAIN,
     "glm4moe": _PLAIN,
     "gpt-oss": Architecture(CutRule.EVERY, CacheLayout.WINDOWED_OF_TWO),

@@ -70,7 +70,7 @@ async def test_a_stage_of_another_worker_is_refused_and_of_its_own_is_not(
             refused = await site.open_stage(node_id, request)
             assert isinstance(refused, OpenFailed)
             assert refused.code == "worker_changed"
-            assert generation.request().link_fingerprint == report.link_fingerprint
+            assert generation.request().link_fingerprint == report.reach.link_fingerprint
             assert await generation.run() == expected_tokens(N_LAYERS, WIDTH, PROMPT, 20)
 
 

@@ -288,7 +288,7 @@ async def test_a_ledger_that_breaks_unexpectedly_refuses_and_frees_the_slot(capl
         await world.start(chat())
     assert caught.value.code == "internal_error"
     await world.gateway.settled()
-    assert "ended with an error of ours: RuntimeError\n" in caplog.text
+    assert "ended with an internal error: RuntimeError\n" in caplog.text
     assert "broken words" not in caplog.text
     assert world.gateway._slots.alive == 0
     world.assert_clean()

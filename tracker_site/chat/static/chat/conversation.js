@@ -1,9 +1,10 @@
-// The conversation, kept in this browser.
-// Invariants: what is stored is what is shown; the site keeps no copy. Failed answers stay visible and are not sent.
+// The conversation, stored in this browser.
+// Invariants: the page shows the messages that are stored, and the site keeps no copy. An answer without text stays
+// visible and is not sent to the model.
 
 const MESSAGES_MAX = 200;
 
-/** A conversation of one user; survives reloads where the browser allows it. */
+/** A conversation of one user; it survives reloads if the browser allows storage. */
 export class Conversation {
   constructor(user, storage = window.localStorage) {
     this.key = `meshnet-conversation-${user}`;
@@ -11,7 +12,7 @@ export class Conversation {
     this.messages = this.load();
   }
 
-  /** Name of the model that was chosen last. */
+  /** The name of the model that the user chose last. */
   get model() {
     return this.storage.getItem(`${this.key}-model`) ?? "";
   }
@@ -20,7 +21,7 @@ export class Conversation {
     this.store(`${this.key}-model`, name);
   }
 
-  /** What the model is given: every turn that has text. */
+  /** The messages that the model is given: every turn that has text. */
   get turns() {
     return this.messages.filter((one) => one.content !== "").map(({ role, content }) => ({ role, content }));
   }
@@ -32,7 +33,7 @@ export class Conversation {
     return message;
   }
 
-  /** Forget the last answer, so that its question can be asked again. */
+  /** Remove the last answer, so that its question can be asked again. */
   dropLastAnswer() {
     if (this.messages.at(-1)?.role === "assistant") {
       this.messages.pop();
@@ -53,8 +54,8 @@ export class Conversation {
     try {
       this.storage.setItem(key, value);
     } catch (error) {
-      // A full or forbidden storage costs the reload, not the chat.
-      console.warn("the conversation is not kept:", error.name);
+      // If storage is full or forbidden, the chat goes on, and the conversation is lost at the next reload.
+      console.warn("the conversation cannot be stored:", error.name);
     }
   }
 

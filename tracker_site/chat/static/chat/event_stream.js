@@ -1,6 +1,6 @@
-// Server-sent events out of a fetch response, as parsed objects.
-// Invariants: an event is complete when its empty line has come; comments are skipped; a stream that ends without
-// [DONE] and without an error is an error of its own.
+// Reads server-sent events from a fetch response and parses them.
+// Invariants: an event is complete when its empty line has arrived. Comments are skipped. If a stream ends without
+// [DONE] and without an error, that is an error too.
 
 /** Split text into complete events and the incomplete rest. */
 export function takeEvents(buffer) {
@@ -9,13 +9,13 @@ export function takeEvents(buffer) {
   return { events: parts, rest };
 }
 
-/** The data of one event, or null where it is a comment. */
+/** The data of one event; null if the event is a comment. */
 export function dataOf(event) {
   const lines = event.split(/\r?\n/).filter((line) => line.startsWith("data:"));
   return lines.length ? lines.map((line) => line.slice(5).replace(/^ /, "")).join("\n") : null;
 }
 
-/** An error that the site sent, or that stands for the site's silence. */
+/** An error that the site sent, or a lost connection to the site. */
 export class StreamError extends Error {
   constructor({ code, message, stage = null, status = null }) {
     super(message);
@@ -25,7 +25,7 @@ export class StreamError extends Error {
   }
 }
 
-/** Post a request and yield the stream's objects until it is done. `signal` aborts it. */
+/** Post a request and yield the stream's objects until the stream ends. `signal` aborts it. */
 export async function* postStream(url, csrfToken, body, signal) {
   const response = await fetch(url, {
     method: "POST",
@@ -67,7 +67,7 @@ async function refusalOf(response) {
   try {
     return new StreamError({ ...JSON.parse(text).error, status: response.status });
   } catch {
-    // A page that is older than the sign-in has another token against forged requests.
+    // If the user signed in again in another tab, this page has an outdated CSRF token, and Django answers 403.
     const code = response.status === 403 ? "sign_in_changed" : "http_error";
     const message = `The site answered with status ${response.status}.`;
     return new StreamError({ code, message, status: response.status });

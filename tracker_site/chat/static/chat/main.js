@@ -1,9 +1,10 @@
-// The chat page: composer, stream and panel wired together.
-// Invariants: one answer runs at a time; leaving, stopping and failing all end it once and give the composer back.
+// The chat page: connects the composer, the stream of an answer and the route panel.
+// Invariants: one answer runs at a time. Whether it finishes, fails or is stopped, it ends once and the composer is
+// shown again.
 
 import { Conversation } from "./conversation.js";
 import { postStream } from "./event_stream.js";
-import { wordsFor } from "./failure_words.js";
+import { failureText } from "./failure_text.js";
 import { MessageList } from "./message_list.js";
 import { TelemetryView } from "./telemetry_view.js";
 
@@ -12,7 +13,7 @@ const page = find("chat");
 const conversation = new Conversation(page.dataset.user);
 const list = new MessageList(find("messages"), find("welcome"), retry);
 const telemetry = new TelemetryView(find);
-let running = null; // the AbortController of the answer that runs
+let running = null; // the AbortController of the running answer
 
 function requestBody() {
   const maxTokens = Number.parseInt(find("max-tokens").value, 10);
@@ -33,7 +34,7 @@ function setRunning(controller) {
   find("clear").disabled = controller !== null;
 }
 
-/** Ask for an answer to the conversation as it stands. */
+/** Ask for an answer to the present conversation. */
 async function answer() {
   const body = requestBody();
   const message = conversation.add("assistant", "");
@@ -66,7 +67,7 @@ function takeChunk(chunk, message, draw) {
   }
   const choice = chunk.choices?.[0];
   if (choice?.finish_reason === "length") {
-    message.note = ", ended at the longest answer allowed";
+    message.note = ", stopped at the longest answer that the options allow";
   }
   if (choice?.delta?.content) {
     telemetry.noteToken(performance.now());
@@ -82,9 +83,9 @@ function noteFailure(error, message) {
     telemetry.setPhase("done", "Stopped");
     return;
   }
-  const words = wordsFor(error, telemetry.stages);
-  message.note = words;
-  telemetry.showFailure(words);
+  const text = failureText(error, telemetry.stages);
+  message.note = text;
+  telemetry.showFailure(text);
 }
 
 /** Ask the last question again, without the answer that failed. */
@@ -97,7 +98,7 @@ function retry() {
   answer();
 }
 
-/** Draw at most once a frame. */
+/** Return a function that calls `draw` at most once in a frame of the display. */
 function throttled(draw) {
   let isDue = false;
   return () => {
@@ -130,7 +131,7 @@ find("composer").addEventListener("submit", (event) => {
 });
 
 find("prompt").addEventListener("keydown", (event) => {
-  // A composing input method uses Enter to choose a word.
+  // While an input method is composing, Enter chooses a word and must not send the message.
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
     find("composer").requestSubmit();

@@ -1,10 +1,10 @@
-// The little of Markdown that answers need: paragraphs, headings, lists, code, bold, italic.
-// Invariant: nodes are made, never parsed from text; whatever a model writes can only become text.
+// Renders the part of Markdown that answers need: paragraphs, headings, lists, code, bold, italic.
+// Invariant: the nodes are created one by one and never parsed from HTML, so model output can only become text.
 
 const FENCE = /^\s*(```|~~~)\s*([\w+#.-]*)\s*$/;
 const INLINE = /(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*/g;
 
-/** Nodes for a text, also while it is still growing. */
+/** Return a fragment with the nodes of a text; the text may be an unfinished answer. */
 export function render(text) {
   const fragment = document.createDocumentFragment();
   const lines = text.split("\n");
@@ -47,7 +47,7 @@ function appendBlock(fragment, lines, begin) {
   return first ? appendList(fragment, lines, begin, first) : appendParagraph(fragment, lines, begin);
 }
 
-// Blank lines between items do not end a list; one that begins later keeps its number.
+// Blank lines between items do not end a list. A numbered list starts with the number of its first item.
 function appendList(fragment, lines, begin, first) {
   const list = element(first.ordered ? "ol" : "ul");
   if (first.ordered) {

@@ -1,6 +1,6 @@
-// The messages on the page.
-// Invariants: model output becomes nodes by markdown.js, user text stays text; the view follows the end unless the
-// reader has scrolled away from it.
+// The list of messages on the page.
+// Invariants: markdown.js turns model output into nodes; a user's text stays text. The view follows the end of the
+// list unless the reader has scrolled away from it.
 
 import { render } from "./markdown.js";
 
@@ -24,7 +24,7 @@ export class MessageList {
     this.scrollToEnd();
   }
 
-  /** Draw one more message; the returned function draws it again after it has changed. */
+  /** Draw one more message. Returns a function that draws it again; call that after the message has changed. */
   append(message) {
     this.welcome.hidden = true;
     const article = document.createElement("article");

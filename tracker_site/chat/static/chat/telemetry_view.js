@@ -1,5 +1,5 @@
-// The panel: phase, progress of the prompt, the route and its figures.
-// Invariant: shows one snapshot at a time; of earlier ones it keeps the route alone.
+// The route panel: phase, progress of the prompt, the route's stages and their figures.
+// Invariant: it shows the latest telemetry only. If that names no stages, the stages of the last one that did stay.
 
 const PHASES = {
   queued: "Waiting",
@@ -10,9 +10,9 @@ const PHASES = {
   failed: "Failed",
 };
 
-const HEALTH = { ok: "answers", late: "is late", lost: "is gone" };
+const HEALTH = { ok: "is answering", late: "is late", lost: "is not connected any more" };
 
-/** Draws telemetry into the elements of the panel. */
+/** Draws telemetry into the elements of the panel. `find` returns an element by its id. */
 export class TelemetryView {
   constructor(find) {
     this.at = {
@@ -23,7 +23,7 @@ export class TelemetryView {
     this.routeKey = "";
   }
 
-  /** A new request begins at `startedMs` of the page's clock. */
+  /** Clear the panel for a new request, which starts at `startedMs` of `performance.now()`. */
   reset(startedMs) {
     this.startedMs = startedMs;
     this.hasToken = false;
@@ -49,7 +49,7 @@ export class TelemetryView {
     this.showRoute(telemetry);
   }
 
-  /** Text arrived; the first time is the one that people wait for. */
+  /** Note that text arrived at `nowMs`; the first text's delay is shown. */
   noteToken(nowMs) {
     if (!this.hasToken) {
       this.hasToken = true;
@@ -57,15 +57,15 @@ export class TelemetryView {
     }
   }
 
-  showFailure(words) {
+  showFailure(text) {
     this.setPhase("failed");
-    this.at.failure.textContent = words;
+    this.at.failure.textContent = text;
     this.at.failure.hidden = false;
   }
 
-  setPhase(phase, words = PHASES[phase] ?? phase) {
-    if (this.at.phase.textContent !== words) {
-      this.at.phase.textContent = words;
+  setPhase(phase, text = PHASES[phase] ?? phase) {
+    if (this.at.phase.textContent !== text) {
+      this.at.phase.textContent = text;
     }
     this.at.panel.dataset.phase = phase;
   }
@@ -82,23 +82,28 @@ export class TelemetryView {
     const key = JSON.stringify(stages.map(shown));
     if (key !== this.routeKey && stages.length) {
       this.routeKey = key;
-      this.at.route.replaceChildren(...stages.map((stage, index) => stageBox(stage, stages[index - 1])));
+      const layerCount = stages.at(-1).layer_end; // a route covers all layers of the model
+      this.at.route.replaceChildren(...stages.map((stage, index) => stageBox(stage, stages[index - 1], layerCount)));
     }
     stages.forEach((stage, index) => updateBox(this.at.route.children[index], stage, health[index]));
   }
 }
 
-function stageBox(stage, before) {
+function stageBox(stage, before, layerCount) {
   const box = document.createElement("li");
   box.className = "stage";
   box.append(
     part("carrier", `${before ? rowsOf(before) : "tokens"}, ${stage.carrier}`),
     part("node", stage.node),
-    part("layers", `layers ${stage.layer_begin}-${stage.layer_end - 1}`),
+    part("layers", layersText(stage, layerCount)),
     part("recipe", stage.recipe),
     part("residence", ""),
   );
   return box;
+}
+
+function layersText({ layer_begin: begin, layer_end: end }, layerCount) {
+  return end - begin === 1 ? `layer ${begin} of ${layerCount}` : `layers ${begin}-${end - 1} of ${layerCount}`;
 }
 
 function rowsOf({ seam_codec: codec }) {
@@ -111,7 +116,7 @@ function updateBox(box, stage, health) {
   }
   const state = health?.state ?? "ok";
   box.dataset.health = state;
-  box.title = `${stage.node} ${HEALTH[state]}, last heard ${seconds(health?.last_seen_ms ?? 0)} ago`;
+  box.title = `${stage.node} ${HEALTH[state]}, last heard from ${seconds(health?.last_seen_ms ?? 0)} ago`;
   const { residence } = stage;
   box.querySelector(".residence").textContent = residence ? `${(residence.compute_us / 1000).toFixed(1)} ms a step` : "";
 }

@@ -1,4 +1,4 @@
-"""One way to write times, short enough for a column, sortable, and the same for everybody (UTC)."""
+"""Formats of dates and times: short enough for a column, sortable, and in UTC for every user."""
 
 DATE_FORMAT = "Y-m-d"
 DATETIME_FORMAT = "Y-m-d H:i:s"

@@ -22,8 +22,16 @@ def test_the_worker_serves_the_same() -> None:
     names = names_of_the_worker(file.read_text())
     assert len(names) == len(set(names)) == len(SERVED_ARCHITECTURES) > 10
     assert set(names) == set(SERVED_ARCHITECTURES)
-    # The control: a list with another name is another list.
-    assert set(names_of_the_worker(file.read_text().replace('"llama"', '"lama"'))) != set(SERVED_ARCHITECTURES)
+    # The controls: one name less, and one more.
+    for change in [('"llama",', ""), ('"llama",', '"llama", "lama",')]:
+        assert set(names_of_the_worker(file.read_text().replace(*change))) != set(SERVED_ARCHITECTURES)
+
+
+def test_the_reference_computes_those_that_say_so() -> None:
+    source = (ROOT / "node_app/reference_worker/torch/model_facts.py").read_text()
+    (graphs,) = re.findall(r"^GRAPHS: Final = \{\n(.*?)^\}", source, flags=re.DOTALL | re.MULTILINE)
+    named = {name for name, one in ARCHITECTURES.items() if one.has_reference}
+    assert set(re.findall(r'^    "([a-z0-9-]+)":', graphs, flags=re.MULTILINE)) == named != set()
 
 
 def test_all_is_known_of_what_is_served() -> None:
