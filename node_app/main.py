@@ -1,7 +1,7 @@
-"""`meshnet node`: puts the parts of a node together and runs it.
+"""`meshnet node`: builds the parts of a node and runs it.
 
-Invariants: status 2 for what the command line or the files got wrong, 1 for a failure while running, each with one line
-on stderr; stdout carries ready lines only. The state directory is held for as long as the agent runs. The local API is
+Invariants: the exit status is 2 if an option or a file is wrong, and 1 if the node fails later; either way one line on
+stderr says why. stdout carries ready lines only. The state directory is locked while the agent runs. The local API is
 bound before anything is started, so that a taken port is known at once.
 """
 
@@ -53,7 +53,7 @@ EXIT_WRONG: Final = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a node until it is asked to quit; return the exit status."""
+    """Run a node until it is asked to quit or fails; return the exit status."""
     try:
         settings = parse_settings(arguments, os.environ)
         model = open_model(settings.gguf_path, settings.layers)
@@ -84,23 +84,27 @@ def _fail(error: MeshnetError, status: int) -> int:
 
 
 def _bind_api(settings: NodeSettings, model: ModelFile) -> socket.socket | None:
-    """Return the local API's socket; None where it is not to be opened.
+    """Return the local API's socket; None if it is not opened, as for a node with a part of the model.
 
     Raises:
-        SettingsError: the port is taken, or a part of a model cannot do what is asked.
+        SettingsError: the port is taken, or the options ask a part of a model to answer by itself.
     """
     if not model.is_whole:
         if not settings.site_url:
-            raise SettingsError("--site is missing: a part of the model answers nobody without the others")
+            raise SettingsError(
+                "--site is missing: without a site, a part of a model has no use; omit --layers or add --site"
+            )
         if settings.api_port:
-            raise SettingsError(f"--api-port: layers {model.layers} of {model.n_layers} cannot answer by themselves")
+            raise SettingsError(
+                f"--api-port: layers {model.layers} of {model.n_layers} cannot answer by themselves; omit it"
+            )
         return None
     return None if settings.api_port is None else bind_api(settings.api_port)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """What a node is made of. `listening`: for the local API; None where it is not open."""
+    """The parts of which `run_node` builds a node. `listening`: socket of the local API; None if it is not open."""
 
     settings: NodeSettings
     model: ModelFile
@@ -118,7 +122,7 @@ async def run_node(parts: NodeParts) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, agent.quit)
     if not settings.site_url:
-        logger.info("no --site: this machine only, at %s", url)
+        logger.info("no --site: the node serves only this machine, at %s", url)
     async with AsyncExitStack() as stack:
         if listening is not None:
             await stack.enter_async_context(build_api(listening, agent, model))

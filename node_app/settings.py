@@ -1,7 +1,7 @@
-"""What the volunteer asked for: command line first, then environment, then defaults.
+"""The node's settings: from the command line, else from the environment, else defaults.
 
-Invariants: the only reader of arguments and environment; frozen after parsing; a wrong value ends in one line that says
-which option and why (`SettingsError`), never in a traceback. The token is not part of any representation.
+Invariants: the only module that reads the node's arguments and variables; settings are frozen. If a value is wrong, the
+`SettingsError` names the option and the reason in one line. The token is not part of any representation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ENVIRONMENT_PREFIX = "MESHNET_"
 
 
 class SettingsError(MeshnetError):
-    """The command line or the environment asks for something that cannot be."""
+    """An option of the command line or the environment is missing, unknown or wrong."""
 
     def __init__(self, message: str, code: str = "bad_settings") -> None:
         super().__init__(code, "Wrong settings", message)
@@ -45,7 +45,7 @@ class SettingsError(MeshnetError):
 
 @dataclass(frozen=True, slots=True)
 class LayerSpan:
-    """Half-open range of absolute layer numbers."""
+    """A half-open range of a model's layers, counted from 0; written as `0:15`."""
 
     layer_begin: int
     layer_end: int
@@ -56,19 +56,25 @@ class LayerSpan:
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """Everything a node is started with.
+    """All settings of a node.
 
     Attributes:
-        site_url: http(s) origin of the site, without a trailing slash; empty: serve this machine only.
+        site_url: http(s) address of the site, without a trailing slash; empty if the node serves this machine only.
         token: enrolment token of a user; needed until this installation is enrolled.
-        gguf_path: the model; the first part where it is split.
-        layers: the shard to serve; None: the whole model.
-        threads: running threads of the worker; None: from the hardware.
-        upload_bytes_per_s: that this machine's line takes in; 0: not said.
-        link_listen: `host:port` for peers to dial; None: chosen from the carrier; empty: do not listen.
-        context_length: positions per session; None: from the model and the memory.
-        max_sessions: sessions served at once.
-        api_port: of the local API on 127.0.0.1; 0: a free one; None: do not open it.
+        gguf_path: the model file; the first one if the model is split.
+        layers: the shard to serve; None for the whole model.
+        threads: of the worker; None for the number of cores that this process may use.
+        carrier: how hidden rows may travel to and from this node.
+        upload_bytes_per_s: the upload rate of this machine's line; 0 if the volunteer does not say.
+        name: of the node, for people.
+        worker_path: the worker program; None for the one that was built or installed.
+        link_listen: `host:port` on which peers dial the worker; None if the node chooses it by the carrier; empty if
+            the worker must not listen.
+        context_length: positions of a session; None for 4,096, or for the model's if it has fewer.
+        max_sessions: sessions served at once, if the memory allows.
+        api_port: of the local API on 127.0.0.1; 0 for a free one; None if it is not opened.
+        json_log: log lines are JSON objects.
+        once_ready_line: the ready line is printed the first time only.
     """
 
     site_url: str
@@ -90,21 +96,21 @@ class NodeSettings:
 
 
 class OptionParser(argparse.ArgumentParser):
-    """Raises SettingsError where argparse would end the process."""
+    """An argument parser that raises SettingsError instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the command line."""
+        """Raise SettingsError with argparse's message."""
         raise SettingsError(message)
 
 
 def parse_site_url(text: str) -> str:
-    """Return the site's origin; raises ValueError with a reason where `text` is not an http(s) address."""
+    """Return the site's address without a trailing slash; raises ValueError with a reason if it is not http(s)."""
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{text!r} is not an http:// or https:// address")
     if parts.username is not None or parts.query or parts.fragment:
-        raise ValueError("the site's address takes no user, query or fragment")
-    _ = parts.port  # raises ValueError where it is no port number
+        raise ValueError("the site's address must not have a user, query or fragment")
+    _ = parts.port  # raises ValueError if it is no port number
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
 
 
@@ -115,7 +121,9 @@ def parse_layers(text: str) -> LayerSpan:
         raise ValueError(f"{text!r} is not BEGIN:END, e.g. 0:15")
     span = LayerSpan(int(begin_text), int(end_text))
     if span.layer_begin >= span.layer_end or span.layer_end > LAYERS_MAX:
-        raise ValueError(f"{text!r} is out of order: the end is the first layer that is not served")
+        raise ValueError(
+            f"{text!r} is no range of layers: END, the first layer not served, must be from BEGIN + 1 to {LAYERS_MAX}"
+        )
     return span
 
 
@@ -130,14 +138,14 @@ def parse_listen_address(text: str) -> str:
 
 
 def parse_number(text: str, lowest: int, highest: int) -> int:
-    """Parse a decimal number within bounds; raises ValueError with a reason."""
+    """Parse a decimal number from `lowest` to `highest`; raises ValueError with a reason."""
     if not text.isdecimal() or not lowest <= int(text) <= highest:
         raise ValueError(f"{text!r} is not a number from {lowest} to {highest}")
     return int(text)
 
 
 def parse_upload_mbit(text: str) -> int:
-    """Parse Mbit/s, fractions too, as bytes a second; raises ValueError with a reason."""
+    """Parse a rate in Mbit/s, which may be a fraction, and return it in bytes a second; raises ValueError."""
     try:
         mbit = float(text)
     except ValueError:
@@ -149,7 +157,7 @@ def parse_upload_mbit(text: str) -> int:
 
 
 def parse_api_port(text: str) -> int | None:
-    """Parse a port, 0 for a free one, or `none`, which gives None; raises ValueError with a reason."""
+    """Parse a port number, 0 for a free port, or `none`, which gives None; raises ValueError with a reason."""
     return None if text == "none" else parse_number(text, 0, PORT_MAX)
 
 
@@ -161,9 +169,9 @@ def parse_carrier(text: str) -> Carrier:
 
 
 def parse_name(text: str) -> str:
-    """Check a node's name for people; raises ValueError with a reason."""
+    """Return a node's name for people; raises ValueError if it is too long or does not print."""
     if len(text) > NAME_LENGTH_MAX or not text.isprintable():
-        raise ValueError(f"a name has {NAME_LENGTH_MAX} printable characters at most")
+        raise ValueError(f"a name must be of printable characters, at most {NAME_LENGTH_MAX}")
     return text
 
 
@@ -173,15 +181,15 @@ def _build_parser() -> OptionParser:
     )
     parser.add_argument("--site", metavar="URL", help="address of the site (default: none, serve this machine only)")
     parser.add_argument("--token", metavar="T", help="enrolment token (needed once)")
-    parser.add_argument("--gguf", metavar="PATH", help="model file; the first part where it is split")
+    parser.add_argument("--gguf", metavar="PATH", help="model file; the first one if the model is split")
     parser.add_argument("--layers", metavar="B:E", help="layers to serve, e.g. 0:15 (default: all)")
-    parser.add_argument("--threads", metavar="N", help="running threads (default: the cores this process may use)")
+    parser.add_argument("--threads", metavar="N", help="threads (default: as many as this process may use cores)")
     parser.add_argument("--carrier", metavar="HOW", help="direct, relay or auto (default)")
-    parser.add_argument("--upload-mbit", metavar="N", help="what this line uploads, in Mbit/s (default: not said)")
+    parser.add_argument("--upload-mbit", metavar="N", help="upload rate of this line in Mbit/s (default: unknown)")
     parser.add_argument("--name", metavar="N", help="name shown on the site (default: this machine's)")
-    parser.add_argument("--state-dir", metavar="D", help="where the install key and the state are kept")
+    parser.add_argument("--state-dir", metavar="D", help="folder of the install key and the state")
     parser.add_argument("--worker", metavar="PATH", help="worker program (default: the one built or installed)")
-    parser.add_argument("--link-listen", metavar="HOST:PORT", help="where peers may dial, or none")
+    parser.add_argument("--link-listen", metavar="HOST:PORT", help="address on which peers may dial, or none")
     parser.add_argument("--context", metavar="N", help="positions per session")
     parser.add_argument("--max-sessions", metavar="N", help="sessions at once (default 4)")
     parser.add_argument("--api-port", metavar="N", help="port of the local API, or none (default: a free port)")
@@ -191,19 +199,19 @@ def _build_parser() -> OptionParser:
 
 
 class OptionValues:
-    """One option at a time: command line, else environment, else nothing."""
+    """Reads single options: from the command line, else from the environment."""
 
     def __init__(self, arguments: argparse.Namespace, environment: Mapping[str, str]) -> None:
         self._arguments = arguments
         self._environment = environment
 
     def text(self, option: str) -> str | None:
-        """Return the option's text; empty counts as absent."""
+        """Return the option's text; None if it is not given or empty."""
         given: str | None = getattr(self._arguments, option)
         return given or self._environment.get(ENVIRONMENT_PREFIX + option.upper()) or None
 
     def required(self, option: str) -> str:
-        """Return the option's text; raises SettingsError where it is missing."""
+        """Return the option's text; raises SettingsError if it is missing."""
         value = self.text(option)
         if value is None:
             flag, variable = option.replace("_", "-"), ENVIRONMENT_PREFIX + option.upper()
@@ -211,7 +219,11 @@ class OptionValues:
         return value
 
     def parsed(self, option: str, parse: Callable[[str], Value]) -> Value | None:
-        """Return the option as `parse` reads it, None where absent; raises SettingsError with the reason."""
+        """Return the option's text as parsed by `parse`, None if it is not given.
+
+        Raises:
+            SettingsError: `parse` raised a ValueError, whose text is the reason.
+        """
         value = self.text(option)
         if value is None:
             return None
@@ -221,19 +233,19 @@ class OptionValues:
             raise SettingsError(f"--{option.replace('_', '-')}: {error}") from error
 
     def path(self, option: str) -> Path | None:
-        """Return the option as a path, the home folder expanded."""
+        """Return the option as a path, with `~` expanded; None if it is not given."""
         value = self.text(option)
         return None if value is None else Path(value).expanduser()
 
 
 def token_missing(site_url: str) -> str:
-    """Return what says that a node needs a token to enrol at a site, and where one comes from."""
-    sources = f"make one at {site_url}/account/, or ask who runs the site for one (`meshnet site create-node-token`)"
+    """Return the message for a node that has no token to enrol at a site; it says how to get one."""
+    sources = f"make one at {site_url}/account/, or ask the site's administrator (`meshnet site create-node-token`)"
     return f"--token is missing (or {ENVIRONMENT_PREFIX}TOKEN in the environment); {sources}"
 
 
 def number_parser(lowest: int, highest: int) -> Callable[[str], int]:
-    """Return `parse_number` with its bounds."""
+    """Return a parser of numbers from `lowest` to `highest`, for `OptionValues.parsed`."""
     return lambda text: parse_number(text, lowest, highest)
 
 
@@ -242,7 +254,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
     Args:
         arguments: the command line after `meshnet node`.
-        environment: variables named MESHNET_<OPTION>, used where the option is not given.
+        environment: of the process; a variable MESHNET_<OPTION> is used if the option is not given.
 
     Raises:
         SettingsError: an option is missing, unknown or wrong.
@@ -254,7 +266,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         raise SettingsError(str(error)) from error
     values = OptionValues(parsed, environment)
     if parsed.token and values.text("site") is None:
-        raise SettingsError("--site is missing: a token is given by a site")
+        raise SettingsError("--site is missing: name the site that gave you the token")
     return NodeSettings(
         site_url=values.parsed("site", parse_site_url) or "",
         token=values.text("token"),

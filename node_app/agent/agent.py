@@ -1,7 +1,7 @@
-"""The headless node: does what the plan says, and turns what happens into events.
+"""The headless node: runs the steps of the plan and turns their results into events.
 
-Invariants: the plan alone decides what runs; each step runs at most once at a time, and its end (success, failure or
-cancellation) is always an event; an error nobody foresaw ends the agent with a reason instead of leaving it half alive.
+Invariants: the plan alone decides which steps run; each step runs at most once at a time, and its success or failure
+becomes an event; an unforeseen error ends the agent with a reason instead of leaving it half alive.
 Everything here runs on one event loop; `run` owns every task, the worker and both connections, and releases them all.
 """
 
@@ -57,13 +57,13 @@ NOT_TESTED: Final = "not self-tested: the site has no golden probe of this model
 
 @dataclass(frozen=True, slots=True)
 class AgentParts:
-    """What the composition root gives.
+    """The parts from which `main` builds an agent.
 
     Attributes:
         identity: key and node ids.
-        worker: the worker's lives.
-        jitter: uniform in [0, 1).
-        on_change: told after every change of state.
+        worker: starts, loads and watches the workers.
+        jitter: returns a number, uniform in [0, 1).
+        on_change: called after every change of state.
     """
 
     settings: NodeSettings
@@ -122,17 +122,17 @@ class Agent:
     # For the volunteer
 
     def pause(self, *, is_paused: bool) -> None:
-        """Take no new sessions of the site, or take them again; running ones, and this machine's own, go on."""
+        """Refuse new sessions of the site, or accept them again; running ones and this machine's own go on."""
         self._emit(PauseAsked(is_paused))
 
     def quit(self) -> None:
-        """Let `run` end in order."""
+        """Let `run` end in order; returns at once."""
         self._emit(QuitAsked())
 
     # The loop
 
     async def run(self) -> str:
-        """Run until asked to quit or until nothing helps; return the reason, empty where the volunteer quit."""
+        """Run until `quit` or a fatal failure; return its reason, empty if the volunteer quit."""
         try:
             while True:
                 self._has_changed.clear()
@@ -145,7 +145,7 @@ class Agent:
             await self._end()
 
     def _bring_about(self, wanted: frozenset[PlanStep]) -> None:
-        """Start what is wanted and not running; cancel what runs and is not wanted."""
+        """Start the wanted steps that do not run; cancel the running ones that are not wanted."""
         for step, task in self._running.items():
             if step not in wanted:
                 task.cancel()
@@ -213,18 +213,18 @@ class Agent:
             logger.warning(NOT_TESTED)
             self._emit(SelfTested(SelfTest.ABSENT, NOT_TESTED))
         elif result.is_passed:
-            logger.info("self test passed: %s", result.words)
-            self._emit(SelfTested(SelfTest.PASSED, result.words))
+            logger.info("self test passed: %s", result.text)
+            self._emit(SelfTested(SelfTest.PASSED, result.text))
         else:
-            await self._reject_shard(f"self test failed: {result.words}")
+            await self._reject_shard(f"self test failed: {result.text}")
 
-    async def _reject_shard(self, words: str) -> None:
+    async def _reject_shard(self, text: str) -> None:
         is_serving = self.state.worker.phase is WorkerPhase.SERVING
-        self._emit(SelfTested(SelfTest.FAILED, words))
+        self._emit(SelfTested(SelfTest.FAILED, text))
         if is_serving:
-            self.worker.condemn(words)
+            self.worker.condemn(text)
         else:
-            self._on_worker_end(await self.worker.reject(words))
+            self._on_worker_end(await self.worker.reject(text))
 
     async def _measure_shard(self) -> None:
         try:
@@ -249,7 +249,7 @@ class Agent:
         outcome = plan_restart(end, self.state.worker.failures, self._jitter(), has_served=self.state.worker.has_served)
         why = explain(end)
         logger.warning("worker: %s (%s)", why, end.code)
-        # The state first: sessions that end now must not be looked for on a worker that is gone.
+        # The state changes first, so that sessions that end now are not closed on a worker that no longer exists.
         if isinstance(outcome, GiveUp):
             self._emit(WorkerGivenUp(outcome.reason))
             self._emit(FatalFailure(outcome.reason))
@@ -263,7 +263,7 @@ class Agent:
     # For the sessions
 
     def check_admission(self, request: control_pb2.OpenStage) -> None:
-        """Raise StageRefusedError where the node takes no such stage now."""
+        """Raise StageRefusedError if the node cannot open this stage now."""
         shard = self.worker.shard
         if not is_offered(self.state) or shard is None:
             raise StageRefusedError(FailureCode.NOT_READY, "the node is not ready")
@@ -282,14 +282,14 @@ class Agent:
         return worker
 
     def send_to_site(self, message: control_pb2.NodeMessage) -> None:
-        """Send over the control connection; dropped while it is down (see `site/control_machine.py`)."""
+        """Send a message to the site; it is dropped if the control connection is down (see `ControlMachine.send`)."""
         if self._site is not None:
             self._site.connection.send(message)
 
     def on_sessions_changed(self) -> None:
-        """A session came or went."""
+        """Note that a session opened or ended."""
         self._emit(SessionsChanged())
 
     def on_data_changed(self, is_connected: bool) -> None:
-        """The relay connection came or went."""
+        """Note that the relay connection was made or lost."""
         self._emit(DataChanged(is_connected))

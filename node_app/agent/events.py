@@ -1,6 +1,6 @@
-"""What can happen to an agent.
+"""The events of an agent.
 
-Invariant: plain frozen values; what each one changes is said in `state.py` and nowhere else.
+Invariant: plain frozen values; `state.py` alone defines how each event changes the state.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 
 class SelfTest(Enum):
-    """What is known of a loaded shard: whether it computes what it should."""
+    """The result of a loaded shard's self test."""
 
-    PENDING = auto()  # not asked yet
-    PUT_OFF = auto()  # the site or the worker could not be asked; asked again later
-    ABSENT = auto()  # the site has no golden probe of the model, or there is no site: not self-tested
+    PENDING = auto()  # not tested yet
+    PUT_OFF = auto()  # the site or the worker could not be asked; the test is tried again later
+    ABSENT = auto()  # not tested: the site has no golden probe of the model, or there is no site
     PASSED = auto()
     FAILED = auto()
 
@@ -83,7 +83,7 @@ class Enrolled:
 
 @dataclass(frozen=True, slots=True)
 class EnrolFailed:
-    """The site could not be asked; ask again after `delay_s`."""
+    """The site could not be reached to enrol; the node tries again after `delay_s`."""
 
     delay_s: float
 
@@ -107,7 +107,7 @@ class ControlDown:
 
 @dataclass(frozen=True, slots=True)
 class DataChanged:
-    """The relay connection came or went."""
+    """The relay connection was made or lost."""
 
     is_connected: bool
 
@@ -119,17 +119,17 @@ class SessionsChanged:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The site was told the state of `revision`."""
+    """A report of the state of `revision` was sent to the site."""
 
     revision: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReportStored:
-    """The site plans with the state of `revision`.
+    """The site has stored the report of `revision` and plans with it.
 
     Attributes:
-        earned_micros: what the owner has earned and not made spendable, in micro-credits; None: as told before.
+        earned_micros: micro-credits that the owner has earned and not yet made spendable; None if they did not change.
     """
 
     revision: int
@@ -158,7 +158,7 @@ class QuitAsked:
 
 @dataclass(frozen=True, slots=True)
 class FatalFailure:
-    """Nothing the agent can do will help."""
+    """The agent must end, since trying again cannot help."""
 
     reason: str
 

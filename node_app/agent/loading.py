@@ -1,7 +1,6 @@
-"""What a worker is asked to load.
+"""Builds the request by which a worker loads a shard.
 
-Invariant: golden rows and the shards that they prove are loaded by the same request, but for the layers and for how
-much of the machine they may use.
+Invariant: a model is loaded the same way to make golden rows and to serve, except for the layers and the limits.
 """
 
 from __future__ import annotations
@@ -21,7 +20,15 @@ if TYPE_CHECKING:
 def load_request(
     model: ModelFile, layers: LayerSpan, artifact_digest: bytes, limits: WorkerLimits, turn_path: Path | str
 ) -> worker_pb2.LoadRequest:
-    """The request for layers of a model, with the digest of its files and the machine's compute turn."""
+    """Return the request to load layers of a model.
+
+    Args:
+        model: checked; the FakeEngine loads it if it is a fake one.
+        layers: to load.
+        artifact_digest: of the model's files.
+        limits: threads and memory that the worker may use.
+        turn_path: of the machine's compute turn.
+    """
     request = worker_pb2.LoadRequest(
         engine=worker_pb2.ENGINE_KIND_FAKE if model.is_fake else worker_pb2.ENGINE_KIND_LLAMA,
         gguf_path=str(model.paths[0].resolve()),

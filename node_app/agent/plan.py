@@ -1,7 +1,7 @@
-"""What the agent should be doing, decided from what it knows.
+"""Decides from the agent's state which steps should run.
 
-Invariants: pure; the answer depends on the state alone, so the agent can be asked again at any time. The agent starts
-what is wanted and not running, and cancels what runs and is not wanted: there is no other control flow.
+Invariants: pure; the result depends on the state alone. The agent starts the wanted steps that do not run and cancels
+the running ones that are not wanted; there is no other control flow.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class PlanStep(Enum):
-    """One thing the agent can be doing."""
+    """A step that the agent can run."""
 
     START_WORKER = auto()
     LOAD_SHARD = auto()
-    TEST_SHARD = auto()  # compare what it computes with the model's golden probe
+    TEST_SHARD = auto()  # compare its output rows with the model's golden probe
     MEASURE_SHARD = auto()
-    SERVE = auto()  # watch the worker, and carry between its bridge and the relay
+    SERVE = auto()  # watch the worker, and carry packets between its bridge and the relay
     ENROL = auto()
     HOLD_CONTROL = auto()
     HOLD_DATA = auto()
@@ -41,7 +41,7 @@ _WORKER_STEPS: dict[WorkerPhase, frozenset[PlanStep]] = {
 
 
 def plan_steps(state: AgentState) -> frozenset[PlanStep]:
-    """Return everything that should be going on now; nothing once the agent ends."""
+    """Return the steps that should run now; none if the agent ends."""
     if state.is_quitting or state.fatal:
         return frozenset()
     return _worker_steps(state) | frozenset(_site_steps(state))
@@ -51,7 +51,7 @@ def _worker_steps(state: AgentState) -> frozenset[PlanStep]:
     phase, self_test = state.worker.phase, state.worker.self_test
     if state.has_site and phase is WorkerPhase.LOADED and self_test in {SelfTest.PENDING, SelfTest.FAILED}:
         return frozenset({PlanStep.TEST_SHARD})
-    # A site that cannot be reached does not keep this machine's own programs waiting.
+    # If the site cannot be reached, the shard already serves this machine's own programs while the test is tried again.
     if state.has_site and phase is WorkerPhase.SERVING and self_test is SelfTest.PUT_OFF:
         return _WORKER_STEPS[phase] | {PlanStep.TEST_SHARD}
     return _WORKER_STEPS[phase]
@@ -61,7 +61,7 @@ def _site_steps(state: AgentState) -> Iterator[PlanStep]:
     if not state.has_site:
         return
     if not state.node_id:
-        # At once, not after loading: a refused token should not cost the load of a large model first.
+        # The node enrols before the model is loaded, so that a refused token is known at once.
         yield PlanStep.ENROL
         return
     yield PlanStep.HOLD_CONTROL
@@ -72,13 +72,13 @@ def _site_steps(state: AgentState) -> Iterator[PlanStep]:
 
 
 def is_offered(state: AgentState) -> bool:
-    """Whether the site may plan with the shard: it is ready, and proven as far as there is something to prove it by."""
+    """Whether the site may plan with the shard: it is ready, and it passed its self test or no golden probe exists."""
     is_proven = not state.has_site or state.worker.self_test in {SelfTest.PASSED, SelfTest.ABSENT}
     return state.worker.phase is WorkerPhase.SERVING and is_proven
 
 
 def condition(state: AgentState) -> NodeState:
-    """Return the condition to report."""
+    """Return the node's condition, as the site and the volunteer are told."""
     if is_offered(state):
         return NodeState.PAUSED if state.is_paused else NodeState.SERVING
     if state.worker.self_test is SelfTest.FAILED:

@@ -1,8 +1,8 @@
-"""The ready line: tells whoever started the node that it serves.
+"""The ready line: tells the program that started the node that it serves.
 
-Invariant: a line is written when the node begins to serve, and again only after it had stopped to (or never again, with
-`once`). Serving means: the shard is loaded and measured, and, where there is a site, the relay connection stands and
-the site has stored both, so that a request sent right after the line finds the node.
+Invariant: a line is written when the node begins to serve, and again if it had stopped and serves anew (never again
+with `once`). The node serves if the shard is loaded and measured. If it has a site, the relay must also be connected
+and the site must have stored the report, so that a request sent right after the line finds the node.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def is_ready(state: AgentState) -> bool:
-    """Whether the node serves and the site, where there is one, knows it."""
+    """Whether the node serves and the site, if there is one, has stored that."""
     return is_serving(state) and (not state.has_site or state.stored_revision == state.revision)
 
 
 def is_serving(state: AgentState) -> bool:
-    """Whether a node that was ready still is; a report that is under way changes nothing."""
+    """Whether a node that was ready still is; reports that the site has not stored yet do not matter."""
     is_reachable = not state.has_site or (state.is_control_connected and state.is_data_connected)
     return condition(state) is NodeState.SERVING and is_reachable
 
 
 class ReadyLine:
-    """Writes the line; told of every change of state. `api_url`: of the local API; None where it is not open."""
+    """Writes the ready line. `api_url`: of the local API; None if it is not open."""
 
     def __init__(self, layers: str, api_url: str | None, stream: TextIO, *, once: bool) -> None:
         self._layers = layers
@@ -41,7 +41,7 @@ class ReadyLine:
         self._is_standing = False
 
     def observe(self, agent: Agent) -> None:
-        """Write the line where it is due."""
+        """Write the line if it is due; called after every change of state."""
         if self._is_standing:
             self._is_standing = is_serving(agent.state)
         elif is_ready(agent.state) and not (self._once and self._was_written):

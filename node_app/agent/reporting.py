@@ -1,6 +1,6 @@
-"""What the site is told of this node, built from what is known at the moment.
+"""Builds the node's reports to its site.
 
-Invariant: pure; figures are the worker's own and the node's measurements, never the options of the volunteer.
+Invariant: pure; a shard's figures come from the worker and from measurements, never from the volunteer's options.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class MeasuredShard:
 
 @dataclass(frozen=True, slots=True)
 class PeerListener:
-    """Where other workers may dial this one; empty: nowhere."""
+    """The address on which other workers dial this one; empty if it does not listen."""
 
     address: str = ""
     fingerprint: bytes = b""
@@ -47,7 +47,7 @@ def build_report(
     status: worker_pb2.StatusReply | None,
     reach: NodeReach,
 ) -> control_pb2.NodeReport:
-    """Return the report of this moment; shards are listed only while the worker serves, and only proven ones."""
+    """Return a report of the present state; it lists the shard only if `is_offered`."""
     is_serving = is_offered(state) and shard is not None
     return control_pb2.NodeReport(
         state=STATE_MESSAGES[condition(state)],
@@ -64,7 +64,7 @@ def build_report(
 
 
 def why_not(state: AgentState) -> str:
-    """Why the node does not serve, for people; empty while it does."""
+    """Return why the node does not serve, for people; empty if it does."""
     worker = state.worker
     if worker.reason or worker.self_test not in {SelfTest.PUT_OFF, SelfTest.FAILED}:
         return worker.reason

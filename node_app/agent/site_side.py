@@ -1,7 +1,7 @@
-"""The node towards its site: enrolled once, connected for ever, heard when something changes.
+"""Runs the plan's steps that concern the site: enrols the node, holds the control connection and sends reports.
 
-Invariants: decides nothing about what runs (the plan does); a refusal that only a person can change ends the agent with
-the site's own words; reports are built from the state of the moment they leave. One event loop.
+Invariants: the plan decides which steps run. If only a person can change a refusal, the agent ends with the site's
+reason. A report shows the state at the moment it is sent. One event loop.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ REPORT_COALESCE_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class SiteContext:
-    """What the site's side reads and tells.
+    """The parts of the agent that `SiteSide` uses.
 
     Attributes:
         state: returns the agent's state.
         emit: takes an event.
-        on_relay_news: the site named its relay (again).
-        latency_ms: one way to the relay; None where not measured.
-        jitter: uniform in [0, 1).
+        on_relay_news: called if the site has named its relay.
+        latency_ms: returns the time of one way to the relay; None if it is not measured.
+        jitter: returns a number, uniform in [0, 1).
     """
 
     settings: NodeSettings
@@ -86,7 +86,7 @@ class SiteSide:
         self.connection = ControlConnection(url, context.key, context.stages, self, context.jitter)
 
     async def enrol(self) -> None:
-        """Enrol once; ends with an event in any case."""
+        """Try to enrol once and emit the result as an event."""
         settings, state = self._context.settings, self._context.state()
         if settings.token is None:
             problem = token_missing(settings.site_url)
@@ -125,17 +125,17 @@ class SiteSide:
             self._emit(FatalFailure(f"the site refuses this node: {error.message} [{error.code}]"))
 
     async def report(self) -> None:
-        """Tell the site the state of now."""
+        """Send a report of the present state; changes of the next moment are in the same report."""
         await asyncio.sleep(REPORT_COALESCE_S)
         revision = self._context.state().revision
         self.connection.send_report()
-        # Where the connection broke just now, the next one begins with a report anyway.
+        # If the connection has just been lost, the next one begins with a report anyway.
         self._emit(Reported(revision))
 
     # For the control connection
 
     def build_report(self) -> control_pb2.NodeReport:
-        """Return the report of this moment."""
+        """Return a report of the present state."""
         state, worker, settings = self._context.state(), self._context.worker, self._context.settings
         reach = NodeReach(
             carrier=settings.carrier,
@@ -148,24 +148,24 @@ class SiteSide:
         return build_report(state, worker.shard, worker.status, reach)
 
     def on_welcome(self, welcome: Welcomed) -> None:
-        """The site took the node."""
+        """Note that the site accepted the node."""
         self._emit(ControlUp(welcome.relay_url))
-        # A site that was restarted has a new relay, perhaps elsewhere; do not sit out a long wait for the old one.
+        # If the site was restarted, it has a new relay, perhaps elsewhere, which is dialled at once.
         self._context.on_relay_news()
 
     def on_report_stored(self, report_id: int, earned_micros: int | None) -> None:
-        """The site plans with the state of this revision now."""
+        """Note that the site plans with the report of this revision."""
         self._emit(ReportStored(report_id, earned_micros))
 
     def on_notice(self, code: str, message: str) -> None:
-        """Log what the volunteer should know, and keep it for whoever asks."""
+        """Log the site's notice for the volunteer, and keep it for the status."""
         if code:
             logger.warning("the site does not use this node: %s [%s]", message, code)
         else:
-            logger.info("the site can use this node (again)")
+            logger.info("the site can use this node again")
         self._emit(NoticeChanged(code, message))
 
     def on_down(self, reason: str) -> None:
-        """The control connection is gone. Sessions go on: the site may come back and want them."""
+        """Note that the control connection is lost. Sessions go on, since the site may come back and keep them."""
         logger.debug("control connection down: %s", reason)
         self._emit(ControlDown())

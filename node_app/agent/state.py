@@ -1,8 +1,7 @@
-"""What the agent knows, and how each event changes it.
+"""The agent's state, and how each event changes it.
 
-Invariants: pure and frozen; `apply` is the only way from one state to the next and accepts every event in every state
-(a late event of something already gone changes nothing it should not). `revision` grows exactly when the site should
-hear of the change.
+Invariants: pure and frozen; `apply` alone makes the next state, and accepts every event in every state (if the worker
+of a late event has ended, the event changes nothing). `revision` grows if and only if the site must be told.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from node_app.agent.events import (
 
 
 class WorkerPhase(Enum):
-    """How far the worker is."""
+    """How far the worker has come towards serving."""
 
     DOWN = auto()
     STARTED = auto()
@@ -54,17 +53,17 @@ class WorkerState:
     """The worker as the plan sees it.
 
     Attributes:
-        phase: how far it is.
-        failures: ends in a row without a stable stretch.
+        phase: how far it has come.
+        failures: ends in a row, none of them after a stable time of service.
         start_delay_s: wait before the next start.
         reason: why it is down, for people; empty while all is well.
-        pid: of the running process; 0 where there is none.
+        pid: of the running process; 0 if there is none.
         has_served: one of this agent's workers has served the shard.
-        self_test: of the loaded shard; a failure is kept, whatever puts off the next tries, until a later shard passes
-            or the site has nothing to prove it by.
-        self_test_words: its figures, or why it was put off, for people.
-        self_test_delays: how often in a row it was put off,
-        self_test_delay_s: and the wait before the next try.
+        self_test: of the loaded shard. After a failure it stays FAILED until a later shard passes or the site has no
+            golden probe any more.
+        self_test_words: its figures, or why it was put off, for people; named so in the status.
+        self_test_delays: how often in a row it was put off.
+        self_test_delay_s: wait before the next try.
     """
 
     phase: WorkerPhase = WorkerPhase.DOWN
@@ -81,22 +80,22 @@ class WorkerState:
 
 @dataclass(frozen=True, slots=True)
 class AgentState:
-    """Everything the plan decides from.
+    """The agent's whole state; the plan depends on nothing else.
 
     Attributes:
-        has_site: the node lends itself to a site; without one it serves its own machine only.
+        has_site: the node serves a site; else it serves its own machine only.
         node_id: given by the site; empty until enrolled.
         enrol_failures: failed tries in a row to enrol.
         enrol_delay_s: wait before the next one.
         relay_url: of the data plane; empty until the site's first welcome.
-        notice_code: why the site does not use this node; empty while it does, or has not said.
+        notice_code: why the site does not use this node; empty if it does or has not said.
         notice: the same, for people.
-        earned_micros: what the owner has earned and not made spendable, in micro-credits; None while the site has not
+        earned_micros: micro-credits that the owner has earned and not yet made spendable; None if the site has not
             said.
         fatal: why the agent must end, for people; empty while it may go on.
-        revision: of what the site should know;
-        reported_revision: the newest that was sent to it over the present connection,
-        stored_revision: the newest that it plans with.
+        revision: counts the changes that the site must be told.
+        reported_revision: the newest revision sent over the present connection.
+        stored_revision: the newest revision that the site plans with.
     """
 
     worker: WorkerState = field(default_factory=WorkerState)
@@ -118,7 +117,7 @@ class AgentState:
     stored_revision: int = 0
 
 
-# What the site is not told: its own doing, or nothing it could use.
+# The site is not told of these: it caused them itself, or cannot use them.
 _PRIVATE_EVENTS = (Reported, ReportStored, NoticeChanged, EnrolFailed, ControlDown, QuitAsked)
 
 
@@ -170,21 +169,21 @@ def _worker_changed(event: WorkerEvent, worker: WorkerState) -> WorkerState:
 
 
 def _self_tested(event: SelfTested | SelfTestPutOff, worker: WorkerState) -> WorkerState:
-    """Take a verdict; late news of a worker that is gone change nothing."""
+    """Note a result of the self test; it changes nothing if its worker has ended."""
     if worker.phase not in {WorkerPhase.LOADED, WorkerPhase.SERVING}:
         return worker
     if isinstance(event, SelfTested):
         known = replace(worker, self_test=event.verdict, self_test_words=event.words)
         return replace(known, self_test_delays=0, self_test_delay_s=0.0)
     delayed = replace(worker, self_test_delays=worker.self_test_delays + 1, self_test_delay_s=event.delay_s)
-    # After a failure nobody is served before a shard has passed.
+    # After a failure the shard serves no one until it has passed.
     if worker.self_test is SelfTest.FAILED:
         return delayed
     return replace(delayed, self_test=SelfTest.PUT_OFF, self_test_words=event.words)
 
 
 def _untested(worker: WorkerState) -> WorkerState:
-    """The next worker's shard is another one, of which nothing is known; that one failed is not forgotten."""
+    """Forget the test of an ended worker's shard; a failure is kept until a later shard passes."""
     undelayed = replace(worker, self_test_delays=0, self_test_delay_s=0.0)
     if worker.self_test is SelfTest.FAILED:
         return undelayed
@@ -192,7 +191,7 @@ def _untested(worker: WorkerState) -> WorkerState:
 
 
 def _advanced(worker: WorkerState, from_phase: WorkerPhase, to_phase: WorkerPhase) -> WorkerState:
-    """Advance one phase; late news of a worker that is gone change nothing."""
+    """Advance from one phase to the next; in any other phase the event is late and changes nothing."""
     return replace(worker, phase=to_phase) if worker.phase is from_phase else worker
 
 
@@ -214,7 +213,7 @@ def _site_changed(event: SiteEvent, state: AgentState) -> AgentState:
         case IdentityForgotten():
             return replace(state, node_id="", is_control_connected=False, relay_url="", earned_micros=None)
         case ControlUp(relay_url):
-            # A new connection has heard nothing yet.
+            # Nothing has been reported over the new connection yet.
             heard = replace(state, reported_revision=0, stored_revision=0, notice_code="", notice="")
             return replace(heard, is_control_connected=True, relay_url=relay_url)
         case ControlDown():

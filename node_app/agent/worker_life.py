@@ -1,7 +1,7 @@
-"""One worker life after another: start, load, prove, measure, serve.
+"""Leads one worker after another through its phases: start, load, self test, measure, serve.
 
-Invariants: each step either brings the worker one phase further or ends it; what ended is told as a `WorkerEnd`, and
-`worker/restart.py` decides what follows. Nothing of an ended life (contract, status, speed) is kept for the next.
+Invariants: each step brings the worker one phase further or ends it; the end is a `WorkerEnd`, and `worker/restart.py`
+decides if and when the next worker is started. Contract, status and speed of an ended worker are dropped.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A large model on a slow disk reports progress; silence for this long is a failure.
+# Even a large model on a slow disk reports progress more often than this, so longer silence is a failure.
 LOAD_SILENCE_S = 120.0
 
 
 class WorkerEndedError(Exception):
-    """A step ended the worker; carries how."""
+    """A step ended the worker. `end`: the cause, for `plan_restart`."""
 
     def __init__(self, end: WorkerEnd) -> None:
         super().__init__(end.message)
@@ -83,18 +83,18 @@ class WorkerLife:
 
     @property
     def client(self) -> WorkerClient | None:
-        """The running worker's client."""
+        """The running worker's client; None if no worker runs."""
         running = self._supervisor.running
         return running.client if running is not None else None
 
     @property
     def shard(self) -> MeasuredShard | None:
-        """What the running worker serves; None before it is measured, and as soon as the worker is ended."""
+        """The running worker's shard; None until it is measured, and after the worker has ended."""
         return self._shard if self._supervisor.running is not None else None
 
     @property
     def peers(self) -> PeerListener:
-        """Where other workers may dial the running one."""
+        """The address on which other workers dial the running one; empty if it does not listen."""
         running = self._supervisor.running
         if running is None:
             return PeerListener()
@@ -117,7 +117,7 @@ class WorkerLife:
             limits = self._plan_limits()
             request = load_request(self._model, self._model.layers, digest, limits, compute_turn_path())
             shard = await self._running().client.load(request, LOAD_SILENCE_S)
-            # What the worker mapped must be what was hashed; a file that is as it was is not read again.
+            # The worker must have loaded the bytes that were hashed; unchanged files are not read again for that.
             if await run_blocking(self._hash_files, "model-digest") != digest:
                 raise changed()
         except MeshnetError as error:
@@ -128,17 +128,17 @@ class WorkerLife:
             logger.info("%d bytes of blocks that draft tokens are left in the file", shard.nextn_bytes)
 
     async def self_test(self, *, is_awaited: bool = False) -> SelfTestResult | None:
-        """Compare what the loaded shard computes with golden rows; None where there are none.
+        """Compare the loaded shard's output rows with golden rows; None if the site has none.
 
         Args:
-            is_awaited: nothing else is done with the worker before; one that cannot be asked is ended, since nobody
-                else would find that it is gone.
+            is_awaited: the worker serves no one before the result. If it cannot be asked, it is ended, since no other
+                step would notice that it is lost.
 
         Raises:
             TransferError: the site could not be asked.
             WorkerError: the worker could not be asked.
-            WorkerEndedError: the same, where the verdict is awaited.
-            ArtifactError: the site's golden probe lacks what is needed.
+            WorkerEndedError: the worker could not be asked, and `is_awaited`.
+            ArtifactError: the site's golden probe has no rows at an end of the shard.
         """
         try:
             return await self._prove()
@@ -168,14 +168,14 @@ class WorkerLife:
             goldens.forget(loaded.artifact_digest, layers)
         return result
 
-    async def reject(self, words: str) -> WorkerEnd:
-        """End a worker that was not serving yet, for rows that are wrong; return how it ended."""
+    async def reject(self, reason: str) -> WorkerEnd:
+        """End a worker that failed its self test before it served; `reason` is for people."""
         await self._supervisor.end(grace_s=0.0)
-        return WorkerEnd(EndCause.SELF_TEST_FAILED, "self_test_failed", words)
+        return WorkerEnd(EndCause.SELF_TEST_FAILED, "self_test_failed", reason)
 
-    def condemn(self, words: str) -> None:
-        """Let `serve` end a worker whose rows are wrong."""
-        self._supervisor.condemn(EndCause.SELF_TEST_FAILED, words)
+    def condemn(self, reason: str) -> None:
+        """Let `serve` end a worker that failed its self test; `reason` is for people."""
+        self._supervisor.condemn(EndCause.SELF_TEST_FAILED, reason)
 
     async def measure(self) -> None:
         """Probe and measure the loaded shard; raises WorkerEndedError."""
@@ -204,7 +204,7 @@ class WorkerLife:
         return ShardShape(layers.layer_end - layers.layer_begin, self._model.tail_share, chunk_rows)
 
     async def serve(self, sessions: NodeSessions, on_status: Callable[[], None]) -> WorkerEnd:
-        """Carry messages and watch health until the worker is of no use; return how it ended."""
+        """Carry messages and watch the worker's health until it ends or fails; return the reason of its end."""
 
         def take_status(status: worker_pb2.StatusReply) -> None:
             self.status = status

@@ -1,4 +1,4 @@
-"""The model files on this machine: what they are and whether they are what they say.
+"""The model files on this machine: their digest, their headers, and checks of both.
 
-Invariant: GGUF bytes are untrusted; nothing here runs or maps them.
+Invariants: GGUF bytes are untrusted; they are read, but never run or mapped into memory.
 """

@@ -1,7 +1,7 @@
-"""The artifact digest of a model's files, without reading them again at every start.
+"""Keeps the digests of model files, so that they are not read again at every start.
 
-Invariants: a file counts as unchanged while path, size, time of change and inode are; the cache is only a cache
-(damaged: read again); hashing is blocking and belongs in a thread.
+Invariants: a file counts as unchanged while its path, size, time of change and inode are the same. If the cache is
+damaged, the files are read again. Hashing blocks, so the agent runs it in a thread.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ DIGEST_BYTES: Final = 32
 
 
 class DigestCache:
-    """Digests by file, kept in the state directory. Used by one thread at a time."""
+    """Digests by file, kept in the state directory. Not thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / CACHE_FILE
 
     def artifact_digest(self, paths: Sequence[Path]) -> bytes:
-        """Return the SHA-256 over the files' digests, reading only files that changed. Blocking.
+        """Return the SHA-256 over the files' digests; only files that changed are read. Blocking.
 
         Raises:
-            ArtifactError: a file cannot be read, or changes meanwhile.
+            ArtifactError: a file cannot be read, or changed meanwhile.
         """
         known = self._read()
         try:
@@ -57,7 +57,7 @@ class DigestCache:
             value = json.loads(read_bounded(self._path, CACHE_LIMIT_BYTES) or b"{}")
             entries = {str(identity): bytes.fromhex(digest) for identity, digest in value.items()}
         except (StateError, ValueError, TypeError, AttributeError) as error:
-            logger.warning("the digest cache is damaged and begun anew (%s)", type(error).__name__)
+            logger.warning("the cache of digests is damaged; the model is hashed again (%s)", type(error).__name__)
             return {}
         return {identity: digest for identity, digest in entries.items() if len(digest) == DIGEST_BYTES}
 
@@ -68,8 +68,9 @@ class DigestCache:
 
 
 def changed() -> ArtifactError:
-    """What to say of files that somebody writes while they are read: nobody can tell what they hold."""
-    return ArtifactError("changed", "File changed", "the model's file changed while it was read; it is tried again")
+    """Return the error for a file that another program writes while it is read, so that no digest describes it."""
+    message = "the model's file changed while it was read; the node reads it again"
+    return ArtifactError("changed", "File changed", message)
 
 
 def _identity(path: Path) -> str:

@@ -1,8 +1,7 @@
-"""One model file on this machine, seen by a node that serves some of its layers.
+"""Checks a model file and the layers that this node is to serve, before a worker is started.
 
-Invariants: everything that can be known to be wrong before a worker is started is found here: no file, not GGUF, cut
-off, layers the model does not have or that are not cut apart, owned tensors that a sparse file does not hold. Only
-headers are read.
+Invariants: only headers are read. They show a missing file, one that is no GGUF file, one that is cut off, layers that
+the model does not have or that may not be separated there, and owned tensors that a sparse file does not hold.
 """
 
 from __future__ import annotations
@@ -29,15 +28,17 @@ FAKE_ARCHITECTURE: Final = "fake"
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A checked model and the part of it to serve.
+    """A checked model and the shard of it that this node serves.
 
     Attributes:
-        paths: the files, in order.
-        layers: to serve.
+        paths: the files of a split model in order; else one.
+        layers: of the shard.
+        context_length: positions for which the model was trained.
         width: elements of a hidden row.
-        weights_bytes: of the owned tensors.
-        caches: of the owned layers.
-        tail_share: part of a decode step's weight bytes that norm and output head take; 0 where not owned.
+        weights_bytes: of the tensors that the shard owns.
+        caches: one for each layer of the shard.
+        tail_share: bytes of norm and output head divided by all weight bytes that a decode step reads; 0 if the shard
+            does not own them.
     """
 
     paths: tuple[Path, ...]
@@ -52,21 +53,25 @@ class ModelFile:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all layers are served."""
+        """Whether the shard is the whole model."""
         return (self.layers.layer_begin, self.layers.layer_end) == (0, self.n_layers)
 
     @property
     def is_fake(self) -> bool:
-        """Whether the FakeEngine serves it."""
+        """Whether the model is a test model, served by the FakeEngine."""
         return self.architecture == FAKE_ARCHITECTURE
 
 
 def open_model(path: Path, asked: LayerSpan | None) -> ModelFile:
-    """Check a model's header and the layers asked for.
+    """Check a model's header and the layers that were asked for.
+
+    Args:
+        path: of the model file; the first one if it is split.
+        asked: the layers to serve; None for all.
 
     Raises:
-        ArtifactError: the file is not what it should be.
-        SettingsError: the layers are not the model's; `illegal_cut`: it may not be cut there.
+        ArtifactError: the file is missing, unreadable, damaged or not supported, or lacks tensors of the shard.
+        SettingsError: the model does not have these layers; `illegal_cut`: it may not be cut there.
     """
     if not path.is_file():
         raise ArtifactError("unreadable", "File cannot be read", f"{path}: no such file")

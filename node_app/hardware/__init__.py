@@ -1,4 +1,4 @@
-"""What this machine has, behind one interface for each operating system.
+"""Reads the machine's cores and memory, with one backend for each operating system.
 
-Invariant: a figure that cannot be read is absent (None), never guessed.
+Invariant: if a figure cannot be read, it is None; it is never guessed.
 """

@@ -1,6 +1,6 @@
-"""What the agent may ask about the machine.
+"""The figures of a machine, and the interface of the backends that read them.
 
-Invariant: figures are what this process may use (affinity, cgroup limits), not what the machine is sold with.
+Invariant: figures count only the cores and the memory that this process may use (affinity, cgroup limits).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MachineFigures:
-    """What this process may use.
+    """The cores and the memory that this process may use.
 
     Attributes:
-        cores: running threads that make sense; at least 1.
-        memory_total_bytes: physical memory or the tightest cgroup limit; None where unknown.
-        memory_available_bytes: what could be allocated now without swapping; None where unknown.
+        cores: the number of threads that can run at once; at least 1.
+        memory_total_bytes: physical memory, or the smallest cgroup limit if that is less; None if unknown.
+        memory_available_bytes: memory that could be allocated now without swapping; None if unknown.
     """
 
     cores: int
@@ -29,4 +29,4 @@ class Hardware(ABC):
 
     @abstractmethod
     def figures(self) -> MachineFigures:
-        """Return the figures of this moment; never raises for what the system does not tell."""
+        """Return the present figures; a figure that the system does not give is None and raises nothing."""

@@ -1,6 +1,6 @@
-"""Linux: affinity, cgroup v2 limits and /proc/meminfo.
+"""The figures on Linux, from CPU affinity, cgroup v2 limits and /proc/meminfo.
 
-Invariant: reads files only; the root of each tree is injected, so tests bring their own.
+Invariant: apart from the affinity, figures are read from files; tests pass their own roots of both file trees.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def _read_text(path: Path) -> str | None:
         with path.open(encoding="ascii", errors="replace") as file:
             return file.read(TEXT_LIMIT_CHARACTERS)
     except OSError:
-        return None  # the kernel does not offer this figure here
+        return None  # this kernel does not have the file
 
 
 def parse_meminfo(text: str) -> dict[str, int]:
-    """Return the fields of /proc/meminfo in bytes; lines of another form are left out."""
+    """Return the fields of /proc/meminfo in bytes; lines that are not of the form "NAME: NUMBER kB" are skipped."""
     fields: dict[str, int] = {}
     for line in text.splitlines():
         name, _, value = line.partition(":")
@@ -40,7 +40,7 @@ def parse_meminfo(text: str) -> dict[str, int]:
 
 
 def parse_cpu_quota(text: str) -> int | None:
-    """Return the cores that `cpu.max` allows (rounded up, at least 1), None where unlimited."""
+    """Return the cores that `cpu.max` allows, rounded up and at least 1; None if they are not limited."""
     words = text.split()
     if len(words) != 2 or not words[0].isdecimal() or not words[1].isdecimal() or int(words[1]) == 0:
         return None
@@ -48,20 +48,20 @@ def parse_cpu_quota(text: str) -> int | None:
 
 
 def parse_limit_bytes(text: str) -> int | None:
-    """Return a cgroup memory figure in bytes, None for `max`."""
+    """Return a cgroup memory figure in bytes; None if it is `max`, which means unlimited, or no number."""
     word = text.strip()
     return int(word) if word.isdecimal() else None
 
 
 class LinuxHardware(Hardware):
-    """Figures of this process on Linux."""
+    """Reads the figures of this process on Linux. `proc`, `cgroup`: roots of the two file trees."""
 
     def __init__(self, proc: Path = PROC, cgroup: Path = CGROUP) -> None:
         self._proc = proc
         self._cgroup = cgroup
 
     def figures(self) -> MachineFigures:
-        """Return the figures of this moment."""
+        """Return the present figures."""
         fields = parse_meminfo(_read_text(self._proc / "meminfo") or "")
         limits = list(self._memory_limits())
         total = [fields[name] for name in ("MemTotal",) if name in fields] + [limit for limit, _ in limits]
@@ -79,7 +79,7 @@ class LinuxHardware(Hardware):
         return min([allowed, *(quota for quota in quotas if quota is not None)])
 
     def _memory_limits(self) -> Iterator[tuple[int, int]]:
-        """Yield (limit, in use) in bytes for each cgroup around this process that has a limit."""
+        """Yield (limit, in use) in bytes of each cgroup that holds this process and has a limit."""
         for group in self._groups():
             limit = parse_limit_bytes(_read_text(group / "memory.max") or "")
             used = parse_limit_bytes(_read_text(group / "memory.current") or "")
@@ -87,7 +87,7 @@ class LinuxHardware(Hardware):
                 yield limit, used or 0
 
     def _groups(self) -> list[Path]:
-        """Return this process's cgroup v2 folder and its parents; the nearest limit may be any of them."""
+        """Return this process's cgroup v2 folder and its parents; the smallest limit may be that of any of them."""
         text = _read_text(self._proc / "self" / "cgroup") or ""
         relative = next((line[3:] for line in text.splitlines() if line.startswith("0::")), None)
         if relative is None:

@@ -1,4 +1,4 @@
-"""The figures Python itself knows, on any system."""
+"""The figures on systems that have no backend of their own."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from node_app.hardware.base import Hardware, MachineFigures
 
 
 class NullHardware(Hardware):
-    """Cores only; memory unknown."""
+    """Counts the cores by Python's own means; the memory is unknown."""
 
     def figures(self) -> MachineFigures:
-        """Return the figures of this moment."""
+        """Return the present figures."""
         return MachineFigures(cores=os.cpu_count() or 1, memory_total_bytes=None, memory_available_bytes=None)

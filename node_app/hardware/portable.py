@@ -1,4 +1,4 @@
-"""The figures psutil reads the same way on Windows and macOS, which have no cgroups."""
+"""The figures on Windows and macOS, which have no cgroups, read with psutil."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from node_app.hardware.base import Hardware, MachineFigures
 
 
 class PortableHardware(Hardware):
-    """psutil's view of cores and memory."""
+    """Reads cores and memory with psutil; the cores are physical ones if psutil knows them."""
 
     def figures(self) -> MachineFigures:
-        """Return the figures of this moment."""
+        """Return the present figures."""
         memory = psutil.virtual_memory()
         return MachineFigures(
             cores=psutil.cpu_count(logical=False) or os.cpu_count() or 1,

@@ -1,8 +1,9 @@
-"""Who may use an endpoint on loopback: programs of this machine, never a page in a browser of it.
+"""Checks that a request on loopback comes from a program of this machine and not from a web page in its browser.
 
-Invariants: pure. The Host must be the endpoint itself, or a name that someone pointed at 127.0.0.1 would reach it (DNS
-rebinding); an Origin must be the endpoint itself, or any page could send there (cross-site requests). Names are those
-of 127.0.0.1, the only address listened on, in any case. A token is compared in constant time.
+Invariants: pure. The Host must name the endpoint itself; otherwise a page could reach it by a name that leads to
+127.0.0.1 (DNS rebinding). If there is an Origin, it must name the endpoint too; otherwise any page could send requests
+(cross-site requests). The names are 127.0.0.1 and localhost, in upper or lower case. Tokens are compared in constant
+time.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ _NAMES: Final = (LOOPBACK, "localhost")
 
 
 def check_access(hosts: Sequence[str], origins: Sequence[str], port: int) -> None:
-    """Let pass only requests that a program of this machine sends to this endpoint.
+    """Refuse a request unless a program of this machine sends it to this endpoint.
 
     Args:
-        hosts: values of the request's Host headers; there must be one.
+        hosts: values of the request's Host headers; there must be exactly one.
         origins: values of its Origin headers; programs send none.
-        port: that this endpoint listens on.
+        port: of this endpoint.
 
     Raises:
-        RequestRefusedError: 403; the host or an origin is another one.
+        RequestRefusedError: 403, the Host or an Origin names something else.
     """
     if len(hosts) != 1 or not _is_own_host(hosts[0], port):
         raise RequestRefusedError(Reason.OTHER_HOST, HTTPStatus.FORBIDDEN)
@@ -41,7 +42,7 @@ def has_token(authorizations: Sequence[str], token: str) -> bool:
     """Whether a request carries `token` as its bearer token.
 
     Args:
-        authorizations: values of its Authorization headers; there must be one.
+        authorizations: values of its Authorization headers; there must be exactly one.
         token: ASCII, as the address file holds it.
     """
     expected = f"Bearer {token}".encode()

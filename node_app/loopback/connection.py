@@ -1,10 +1,10 @@
-"""One HTTP connection on loopback: one request, one answer, whole or streamed.
+"""One HTTP connection on loopback: one request and one answer, whole or streamed.
 
-h11 speaks HTTP/1.1; what is ours are the bounds that no server of ours has: deadlines for the head, the body and a
-client that does not read, and news of a client that leaves.
+h11 parses and writes HTTP/1.1. This module adds deadlines for the head, for the body and for a client that does not
+read, and notices if a client leaves.
 
-Invariants: never more of a request than its limits is held; what waits for the client is bounded by the transport's
-buffer, since every write waits for room; an answer ends the connection. Whoever makes one closes it. One event loop.
+Invariants: no more of a request is held than the limits allow. Every write waits for room in the transport's buffer, so
+no more than that waits for the client. The connection ends after one answer; its creator closes it. One event loop.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ Headers = list[tuple[str, str]]
 
 
 class ClientGoneError(Exception):
-    """The client left, or takes nothing any more: nobody is there to answer."""
+    """The client left or does not read, so it cannot be answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A request's head; `target` as sent."""
+    """The head of a request. `target` is as the client sent it; header names are in lower case."""
 
     method: str
     target: str
     headers: tuple[tuple[str, str], ...]
 
     def values(self, name: str) -> list[str]:
-        """Return the values of every header called `name` (lower case)."""
+        """Return the values of all headers called `name`, which is in lower case."""
         return [value for key, value in self.headers if key == name]
 
     def value(self, name: str) -> str:
-        """Return the value of a header that stands once at most; empty where it does not."""
+        """Return the value of the first header called `name`; empty if there is none."""
         return next(iter(self.values(name)), "")
 
 
 class HttpConnection:
-    """One connection."""
+    """One connection: `read_head`, then `read_body`, then `answer`, or `begin`, `send` and `end`; at last `close`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: ConnectionLimits) -> None:
         self._limits = limits
@@ -67,18 +67,18 @@ class HttpConnection:
         """Return the request's head.
 
         Raises:
-            RequestRefusedError: it is no HTTP request, or too long.
-            ClientGoneError: none came in time, or the client left.
+            RequestRefusedError: the head is malformed or too long.
+            ClientGoneError: no head came in time, or the client left.
         """
         try:
             async with asyncio.timeout(self._limits.head_timeout_s):
                 event = await self._next_event()
         except TimeoutError as error:
-            raise ClientGoneError("no request in time") from error
+            raise ClientGoneError("sent no request in time") from error
         if not isinstance(event, h11.Request):
             raise ClientGoneError("left without a request")
         self._is_head = event.method == b"HEAD"
-        # h11 bounds a head only while it waits for the rest of it.
+        # h11 checks its limit only while it waits for the rest of a head, so a head that came at once is checked here.
         if self._received_bytes - len(self._http.trailing_data[0]) > self._limits.head_max_bytes:
             raise _head_too_large()
         headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in event.headers)
@@ -88,10 +88,10 @@ class HttpConnection:
         """Return the request's whole body.
 
         Raises:
-            RequestRefusedError: 413, it is too large; 408, it did not come in time; 400, it is not what its head says.
+            RequestRefusedError: 413, it is too large; 408, it did not come in time; 400, it does not match its head.
             ClientGoneError: the client left.
         """
-        if int(head.value("content-length") or 0) > self._limits.body_max_bytes:  # a number, says h11
+        if int(head.value("content-length") or 0) > self._limits.body_max_bytes:  # h11 has checked it
             raise _body_too_large()
         body = bytearray()
         try:
@@ -107,9 +107,9 @@ class HttpConnection:
         return bytes(body)
 
     async def gone(self) -> None:
-        """Return when the client leaves (also when it only ends its side); what it sends beyond its request is dropped.
+        """Return when the client closes its side of the connection, or has sent `linger_max_bytes` more.
 
-        Only after the request was read.
+        Bytes that it sends after its request are dropped. Call it only after the request was read.
         """
         dropped_bytes = 0
         while dropped_bytes <= self._limits.linger_max_bytes:
@@ -133,13 +133,13 @@ class HttpConnection:
         await self.end()
 
     async def begin(self, status: int, headers: Headers) -> None:
-        """Begin an answer; raises ClientGoneError."""
+        """Send the head of an answer; raises ClientGoneError."""
         fixed = [("Connection", "close"), ("X-Content-Type-Options", "nosniff")]
         reason = HTTPStatus(status).phrase
         await self._write(h11.Response(status_code=status, headers=[*headers, *fixed], reason=reason))
 
     async def send(self, data: bytes) -> None:
-        """Send a part of the answer and wait until the transport has room again; raises ClientGoneError."""
+        """Send a part of the answer's body and wait until the transport has room; raises ClientGoneError."""
         await self._write(h11.Data(data=data))
 
     async def end(self) -> None:
@@ -147,13 +147,13 @@ class HttpConnection:
         await self._write(h11.EndOfMessage())
 
     async def close(self) -> None:
-        """Close, letting a client that is still sending read its answer first. Idempotent."""
+        """Close the connection. A client that is still sending gets `linger_s` to read its answer first. Idempotent."""
         if self.is_answered and self._http.their_state in {h11.IDLE, h11.SEND_BODY, h11.ERROR}:
             await self._linger()
         self._writer.close()
 
     def abort(self) -> None:
-        """Cut the connection. Idempotent."""
+        """Close the connection at once, dropping bytes that were not sent yet. Idempotent."""
         self._writer.transport.abort()
 
     async def _linger(self) -> None:
@@ -188,13 +188,13 @@ class HttpConnection:
                 await self._writer.drain()
         except TimeoutError as error:
             self.abort()
-            raise ClientGoneError(f"took nothing for {self._limits.stall_s:g} s") from error
+            raise ClientGoneError(f"read nothing for {self._limits.stall_s:g} s") from error
         except ConnectionError as error:
             raise ClientGoneError("the connection broke") from error
 
 
 def _not_http(error: h11.RemoteProtocolError) -> RequestRefusedError:
-    """The status is h11's (400, 431, 501); its text may repeat the request, so it is not given."""
+    """Return the refusal with h11's status (400, 431 or 501), without its text, which may repeat the request."""
     status = HTTPStatus(error.error_status_hint)
     if status is HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
         return _head_too_large()

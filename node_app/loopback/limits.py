@@ -1,4 +1,4 @@
-"""What an endpoint on loopback bears of its clients."""
+"""The deadlines and bounds that an endpoint on loopback sets its clients."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ class ConnectionLimits:
     """Deadlines and bounds of one endpoint.
 
     Attributes:
-        connections_max: served at once; as many again are answered 503, the rest are cut.
-        end_grace_s: for answers in progress when the server ends.
+        connections_max: served at once; as many more are answered 503, and further ones are closed unanswered.
+        end_grace_s: time for answers in progress if the server ends.
         head_max_bytes: of a request's head, blank line included.
         head_timeout_s: from the connection to the end of the head.
         body_max_bytes: of a request's body; 0 if requests have none.
-        body_timeout_s: from the head to the end of the body.
-        stall_s: a client that takes nothing for this long is cut.
-        linger_s: a refused client may still be sending: what it sends is thrown away for this long, or it would never
-            see the refusal.
-        linger_max_bytes: thrown away at most, also while a client is answered.
+        body_timeout_s: from the end of the head to the end of the body.
+        stall_s: if a client reads nothing for this long, its connection is closed.
+        linger_s: after a refusal, bytes that the client still sends are read and dropped for this long; otherwise it
+            would never see the refusal.
+        linger_max_bytes: dropped at most, also of bytes that come while a client is answered.
     """
 
     connections_max: int = 32

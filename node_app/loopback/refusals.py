@@ -1,6 +1,6 @@
-"""Why a request on loopback is refused before its endpoint looks at what it asks for.
+"""The reasons for which a request on loopback is refused before its endpoint handles it.
 
-Invariants: pure; an endpoint words the answer itself, since each has its own JSON; no part of the request is kept.
+Invariants: pure. Each endpoint turns a reason into its own JSON answer. No part of the request is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Reason(Enum):
 
 
 class RequestRefusedError(Exception):
-    """The request is answered with `status`."""
+    """The request is refused; the endpoint answers with `status` and a text for `reason`."""
 
     def __init__(self, reason: Reason, status: HTTPStatus) -> None:
         super().__init__(reason.name)

@@ -1,7 +1,8 @@
-"""Listens on loopback for one endpoint and gives each connection a task.
+"""Listens on loopback for one endpoint and serves each connection in a task of its own.
 
-Invariants: 127.0.0.1 only; a bounded number of connections: as many again are answered 503, the rest are cut; every
-connection is closed by the task that serves it, and none outlives the server. One event loop.
+Invariants: it listens on 127.0.0.1 only. A bounded number of connections is served; as many more are answered 503, and
+further ones are closed unanswered. Every connection is closed by its task, and none outlives the server. One event
+loop.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Connections that wait to be accepted, which takes no time.
+# Connections that wait to be accepted; the event loop accepts them within moments.
 BACKLOG: Final = 32
 
 
@@ -30,13 +31,13 @@ def bind_loopback(port: int) -> socket.socket:
     """Return a listening socket on loopback; `port` 0 takes a free one.
 
     Raises:
-        OSError: the port is taken, or not this user's to take.
+        OSError: the port is taken, or this user may not listen on it.
     """
     return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
 
 
 class LocalServer:
-    """Serves while the context lasts. Owns the socket."""
+    """Serves connections while its context lasts. Owns the socket."""
 
     def __init__(
         self,
@@ -45,7 +46,14 @@ class LocalServer:
         refuse: Callable[[HttpConnection], Awaitable[None]],
         limits: ConnectionLimits,
     ) -> None:
-        """Args: serve: answers one request; refuse: answers that there are too many at once. Neither closes."""
+        """Serve connections of a socket.
+
+        Args:
+            listening: from `bind_loopback`.
+            serve: answers one request; does not close the connection.
+            refuse: answers that there are too many requests at once; does not close the connection.
+            limits: of all connections.
+        """
         self._listening = listening
         self._serve = serve
         self._refuse = refuse

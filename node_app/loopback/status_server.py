@@ -1,9 +1,9 @@
-"""The agent's status and its three levers, on loopback, for the tray and for `meshnet` commands.
+"""Serves the agent's status and log on loopback, and takes pause, resume and quit, for the tray and `meshnet` commands.
 
-Invariants: listens on 127.0.0.1 only; a request needs the bearer token besides what `access` asks for, and has no body;
-the address and the token are in `local_api.json` of the state directory (0600) while the agent runs. Never shows
-prompts, completions, keys or tokens of the site; neither does the log, whose last lines it gives. Requests have a
-deadline and there are few at a time.
+Invariants: listens on 127.0.0.1 only; a request must pass the checks of `access`, carry the bearer token and have no
+body. While the agent runs, the address and the token are in `local_api.json` of the state directory (0600). Neither the
+status nor the last log lines show prompts, completions, keys or tokens of the site. Requests have a deadline and are
+bounded in number.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ METHODS: Final = frozenset({"GET", "POST"})
 TOKEN_BYTES: Final = 32
 
 _REFUSALS: Final = {
-    Reason.NOT_HTTP: "not an HTTP request",
+    Reason.NOT_HTTP: "this is not an HTTP request",
     Reason.HEAD_TOO_LARGE: "the head is too long",
-    Reason.BODY_TOO_LARGE: "requests have no body",
-    Reason.BODY_OVERDUE: "requests have no body",
-    Reason.OTHER_HOST: "not this host",
-    Reason.OTHER_ORIGIN: "not from other origins",
+    Reason.BODY_TOO_LARGE: "requests must not have a body",
+    Reason.BODY_OVERDUE: "requests must not have a body",
+    Reason.OTHER_HOST: "the Host header must name this endpoint",
+    Reason.OTHER_ORIGIN: "web pages of other origins are not served",
 }
 
 
 class _StatusError(Exception):
-    """The request is answered with an error status."""
+    """The request is answered with an error status and a message."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ class _StatusError(Exception):
 
 
 class StatusServer:
-    """Serves while the context lasts. One event loop, that of the agent."""
+    """Serves the status while its context lasts, and keeps the address file for as long. Runs on the agent's loop."""
 
     def __init__(self, agent: Agent, model: ModelFile, recent: RecentLines, api_url: str | None) -> None:
         self._agent = agent
@@ -104,17 +104,17 @@ class StatusServer:
         except _StatusError as error:
             return error.status, _error(error.message)
         except ClientGoneError:
-            raise  # foreseen, and nobody is there to be told
+            raise  # not a failure of the node, and the client cannot be answered
         except Exception as error:  # noqa: BLE001 - the root of the request
             logger.error("a status request failed: %s", describe_unforeseen(error))
             return HTTPStatus.INTERNAL_SERVER_ERROR, _error("the node failed")
 
     def _authorise(self, head: Head) -> None:
-        """Let pass only programs of this machine that can read the state directory.
+        """Refuse a request unless a program of this machine sends it that can read the state directory.
 
         Raises:
-            RequestRefusedError: 403, from another host or origin.
-            _StatusError: 401, without the token.
+            RequestRefusedError: 403, the Host or an Origin names something else.
+            _StatusError: 401, the token is missing or wrong.
         """
         check_access(head.values("host"), head.values("origin"), self._port)
         if not has_token(head.values("authorization"), self._token):
@@ -133,7 +133,7 @@ class StatusServer:
             case "POST", "/quit":
                 self._agent.quit()
             case _:
-                raise _StatusError(HTTPStatus.NOT_FOUND, "no such thing here")
+                raise _StatusError(HTTPStatus.NOT_FOUND, "there is no such endpoint")
         return self._status()
 
     def _status(self) -> dict[str, object]:
@@ -172,14 +172,19 @@ class StatusServer:
 
 
 def _check_head(head: Head) -> None:
-    """Refuse what no client of this endpoint sends; raises _StatusError."""
+    """Refuse a head that no client of this endpoint sends.
+
+    Raises:
+        _StatusError: too many headers, a header twice, or another method or target.
+        RequestRefusedError: it announces a chunked body.
+    """
     names = [name for name, _ in head.headers]
     if len(names) > HEADERS_MAX:
         raise _StatusError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too many headers")
     if len(set(names)) < len(names):
         raise _StatusError(HTTPStatus.BAD_REQUEST, "duplicate header")
     if head.method not in METHODS or not head.target.startswith("/"):
-        raise _StatusError(HTTPStatus.BAD_REQUEST, "not a request that is offered")
+        raise _StatusError(HTTPStatus.BAD_REQUEST, "this endpoint takes GET and POST of a path only")
     if "transfer-encoding" in names:
         raise RequestRefusedError(Reason.BODY_TOO_LARGE, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 

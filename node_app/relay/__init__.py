@@ -1,4 +1,4 @@
-"""The data connection to the relay, and the packets that wait on it.
+"""The data connection to the relay, and the packets that wait to be sent over it.
 
-Invariant: a packet that finds no room is refused, never dropped in silence; the queues are pure.
+Invariants: if there is no room for a packet, its sender is told; the queues are pure.
 """

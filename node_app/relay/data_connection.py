@@ -1,9 +1,10 @@
 """The data connection to the relay, held for as long as the site names one.
 
-Invariants: the protocol is `meshnet.member`'s; packets wait in a queue bounded by what each session was granted and
-leave only while their session is bound; bindings survive a short loss of the connection by binding again with the same
-ticket, and are told over (once) when the relay refuses that or the connection stays away too long. What was lost in
-between is found by the sequence numbers of the edges. One event loop; only the monotonic clock is read.
+Invariants: `meshnet.member` holds the protocol. Packets wait in a queue, bounded by each session's granted window, and
+leave only while their session is bound. After a short loss of the connection the node binds again with the same
+tickets; if the relay refuses that, or the connection stays lost for too long, the listener is told once that the
+binding is over. The edges find lost packets by their sequence numbers. One event loop; only the monotonic clock is
+read.
 """
 
 from __future__ import annotations
@@ -58,15 +59,15 @@ PING_INTERVAL_S = 10.0
 PING_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 1.0
 
-# Nobody waits longer for a member that went away. Source: docs/wire.md, Credits.
+# The relay and the Gateway wait no longer for a member that was lost. Source: docs/wire.md, Credits.
 REBIND_GRACE_S = GATEWAY_GRACE_S
 
-# One turn of sending; small, so that a decode frame never waits behind much.
+# Sent at once; small, so that a frame with one token never waits long behind a prompt.
 BATCH_BYTES = 128 * 1024
 
 
 def data_url(relay_url: str) -> str:
-    """Return the address of a relay's socket; a site may name the relay with or without the path."""
+    """Return the WebSocket address of a relay; `relay_url` may lack the path."""
     parts = urlsplit(relay_url)
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") or DATA_PATH))
 
@@ -105,7 +106,10 @@ class DataConnection:
 
     @property
     def latency_ms(self) -> float | None:
-        """One way to the relay: half of the shortest round trip of a ping so far, as data makes others wait longer."""
+        """One way to the relay in milliseconds; None if no ping has been answered on this connection.
+
+        It is half of the shortest round trip so far, since a ping that waits behind data takes longer than the way.
+        """
         if self._socket is not None and self._socket.latency > 0:
             self._least_trip_s = min(self._socket.latency, self._least_trip_s or self._socket.latency)
         return None if self._least_trip_s is None else 1000 * self._least_trip_s / 2
@@ -116,10 +120,17 @@ class DataConnection:
         return self._member is not None and self._member.state is MemberState.READY
 
     async def bind(self, binding: Binding, signed_ticket: bytes, queue_bytes: int) -> None:
-        """Take part in a session; returns once the relay agreed. The caller sets the deadline by cancelling.
+        """Bind this node to its stage of a session, and return when the relay has confirmed it.
+
+        There is no deadline here: a caller that must not wait for ever cancels.
+
+        Args:
+            binding: session and stage.
+            signed_ticket: the site's permission to bind.
+            queue_bytes: the most that may wait for the relay in this session.
 
         Raises:
-            StageRefusedError: the relay refuses, or is lost for too long.
+            StageRefusedError: the relay refused, or the connection stayed lost for too long.
         """
         held = self._held.add(binding, signed_ticket, queue_bytes)
         if self.is_connected:
@@ -131,19 +142,23 @@ class DataConnection:
             raise
 
     def unbind(self, binding: Binding) -> None:
-        """Leave a session and forget its packets. Idempotent."""
+        """Leave a session and drop its packets. Idempotent."""
         if self._held.remove(binding) and self._member is not None:
             self._member.unbind(binding)
             self._has_work.set()
 
     def send(self, packet: Packet) -> QueueResult:
-        """Queue a packet; leaves once its session is bound."""
+        """Queue a packet, which leaves as soon as its session is bound; the result says if there was room."""
         result = self._queue.offer(packet)
         self._has_work.set()
         return result
 
     async def run(self, url: Callable[[], str]) -> None:
-        """Hold the connection until cancelled; `url` is asked before each try, since a site may move its relay."""
+        """Hold the connection, dialling again whenever it is lost, until cancelled.
+
+        Args:
+            url: called before each try, since a site may move its relay.
+        """
         failures = 0
         try:
             while True:
@@ -158,7 +173,7 @@ class DataConnection:
             self._give_up("this node left the relay")
 
     def retry_now(self) -> None:
-        """End a wait between two tries: there is news of the relay."""
+        """Dial at once instead of after the present pause; called if the site has told of the relay."""
         self._has_news.set()
 
     async def _pause(self, delay_s: float) -> None:
@@ -199,7 +214,7 @@ class DataConnection:
         async with asyncio.timeout(GREETING_TIMEOUT_S):
             while member.state is not MemberState.READY:
                 await self._receive(socket, member)
-        await socket.ping()  # the next one leaves after PING_INTERVAL_S
+        await socket.ping()  # measures the latency at once; the library's first ping leaves after PING_INTERVAL_S
         while True:
             await self._receive(socket, member)
 
@@ -210,7 +225,7 @@ class DataConnection:
         member.receive(data)
         for event in member.events():
             self._handle(event)
-        self._has_work.set()  # the member may have something to answer
+        self._has_work.set()  # the member may have an answer to send
 
     async def _write(self, socket: ClientConnection, member: RelayMember) -> None:
         while True:
@@ -223,7 +238,7 @@ class DataConnection:
                 await self._has_work.wait()
 
     def _feed(self, member: RelayMember) -> None:
-        """Give the member the next packets that may leave."""
+        """Pass to the member a batch of packets whose sessions are bound."""
         if member.state is MemberState.READY:
             packets = self._queue.take(BATCH_BYTES, lambda one: member.is_bound(Binding(one.key, one.from_stage)))
             member.send(packets)
@@ -243,7 +258,7 @@ class DataConnection:
             case PacketRefused(key, stage, code, _):
                 logger.warning("%s: the relay refused a packet to stage %d (%s)", key, stage, code)
             case StageLost(key, stage):
-                # The Gateway hears of it too, and it is the Gateway that decides.
+                # The Gateway is told as well and decides whether the session ends.
                 logger.info("%s: stage %d left the relay", key, stage)
             case Closed(code, message):
                 raise ProtocolError(code, "Dismissed by the relay", message)
@@ -262,7 +277,7 @@ class DataConnection:
             return
         if self._grace is None:
             loop = asyncio.get_running_loop()
-            message = f"the relay was away for {REBIND_GRACE_S:g} s"
+            message = f"the connection to the relay was lost for {REBIND_GRACE_S:g} s"
             self._grace = loop.call_later(REBIND_GRACE_S, self._give_up, message)
         self._listener.on_data_changed(False)
 
@@ -272,7 +287,7 @@ class DataConnection:
             self._has_work.set()
 
     def _give_up(self, message: str) -> None:
-        """Tell every session that waits for the relay that it waits no longer."""
+        """End every binding, since the relay cannot be waited for any longer."""
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None

@@ -1,7 +1,7 @@
-"""The bindings at the relay that this node wants, over several connections.
+"""The bindings that this node wants at the relay, kept from one connection to the next.
 
-Invariants: each binding is settled once (confirmed or refused) and over once; its queue is admitted when it is added
-and dropped when it leaves. No I/O; one event loop.
+Invariants: each binding is confirmed or refused once, and ends once; its session's packets are admitted to the queue
+while the binding is held. No I/O; one event loop.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class HeldBinding:
     """A wanted binding.
 
     Attributes:
-        signed_ticket: what it takes to bind, also a second time.
-        confirmed: settled by the first answer of a relay.
+        signed_ticket: the site's permission to bind; it serves for binding again as well.
+        confirmed: done at the relay's first confirmation; raises StageRefusedError if the relay refuses.
     """
 
     binding: Binding
@@ -35,7 +35,12 @@ class HeldBinding:
 
 
 class HeldBindings:
-    """All of them. `on_over` is told of a confirmed binding that ended without this node's asking."""
+    """All bindings that this node wants.
+
+    Args:
+        queue: of the packets that wait for the relay.
+        on_over: called with session, code and message if a confirmed binding ends though this node did not remove it.
+    """
 
     def __init__(self, queue: PacketQueue, on_over: Callable[[SessionKey, str, str], None]) -> None:
         self._queue = queue
@@ -47,25 +52,25 @@ class HeldBindings:
         return tuple(self._held.values())
 
     def add(self, binding: Binding, signed_ticket: bytes, queue_bytes: int) -> HeldBinding:
-        """Want a binding; await its `confirmed`."""
+        """Hold a binding and admit its packets up to `queue_bytes`; the caller awaits its `confirmed`."""
         held = HeldBinding(binding, signed_ticket, asyncio.get_running_loop().create_future())
         self._held[binding] = held
         self._queue.admit(binding.key, queue_bytes)
         return held
 
     def remove(self, binding: Binding) -> bool:
-        """Want it no longer; False where it was not there."""
+        """Drop a binding and its packets; False if it was not held."""
         self._queue.drop(binding.key)
         return self._held.pop(binding, None) is not None
 
     def confirm(self, binding: Binding) -> None:
-        """The relay agreed (again)."""
+        """Note that the relay has confirmed a binding; nothing happens if it had before."""
         held = self._held.get(binding)
         if held is not None and not held.confirmed.done():
             held.confirmed.set_result(None)
 
     def end(self, binding: Binding, code: str, message: str) -> None:
-        """The relay refused it, or ended it. Idempotent."""
+        """Drop a binding that the relay has refused or ended, and tell its waiter or `on_over`. Idempotent."""
         held = self._held.get(binding)
         if held is None:
             return

@@ -1,8 +1,8 @@
-"""Packets on their way, held within what each session was granted.
+"""Packets that wait to be sent, bounded by each session's limit.
 
-Invariants: pure; order within a session is kept, sessions take turns; nothing is held for a session that was not
-admitted, and never more than its limit, so all sessions together hold at most the sum of their windows. An overflow is
-the sender's fault and concerns that session alone. Source: docs/wire.md, Credits.
+Invariants: pure. Packets of one session keep their order, and sessions take turns. Only admitted sessions hold packets,
+and none holds more than its limit, so all of them hold at most the sum of their windows. If a session overflows, its
+sender broke the rules and no other session is affected. Source: docs/wire.md, Credits.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class QueueResult(Enum):
-    """What became of a packet."""
+    """The fate of a packet that was put into the queue."""
 
     TAKEN = auto()
-    STRAY = auto()  # its session is not admitted: dropped
-    OVERFLOW = auto()  # beyond its session's limit: dropped
+    STRAY = auto()  # dropped, since its session is not admitted
+    OVERFLOW = auto()  # dropped, since its session would hold more than its limit
 
 
 class PacketQueue:
-    """One direction's packets, session by session. Not thread-safe."""
+    """The packets of one direction, by session. Not thread-safe."""
 
     def __init__(self) -> None:
         self._packets: dict[SessionKey, deque[Packet]] = {}
@@ -45,13 +45,13 @@ class PacketQueue:
         self._packets.setdefault(key, deque())
 
     def drop(self, key: SessionKey) -> None:
-        """Forget a session and what it holds. Idempotent."""
+        """Forget a session and its packets. Idempotent."""
         self._limits_bytes.pop(key, None)
         self._held_bytes.pop(key, None)
         self._packets.pop(key, None)
 
     def offer(self, packet: Packet) -> QueueResult:
-        """Hold a packet, unless its session is unknown or full."""
+        """Queue a packet, or drop it if its session is not admitted or full."""
         limit_bytes = self._limits_bytes.get(packet.key)
         if limit_bytes is None:
             self.stray_packets += 1
@@ -63,11 +63,11 @@ class PacketQueue:
         return QueueResult.TAKEN
 
     def take(self, limit_bytes: int, is_sendable: Callable[[Packet], bool]) -> list[Packet]:
-        """Remove and return packets worth up to `limit_bytes` (one at least, where any is sendable).
+        """Remove and return packets of up to `limit_bytes` together; at least one if any is sendable.
 
         Args:
             limit_bytes: of the batch.
-            is_sendable: a packet for which this is false stays, and its session's later ones with it.
+            is_sendable: if false for a packet, it stays, and so do the later packets of its session.
         """
         batch: list[Packet] = []
         batch_bytes = 0
@@ -91,6 +91,6 @@ class PacketQueue:
         self._held_bytes[key] -= self._packets[key].popleft().size_bytes
 
     def _send_to_the_end(self, served: set[SessionKey]) -> None:
-        """Let the sessions that got no turn go first the next time."""
+        """Move the sessions in `served` behind the others, which come first next time."""
         for key in [key for key in self._packets if key in served]:
             self._packets[key] = self._packets.pop(key)

@@ -1,8 +1,8 @@
 """Carries frames and edge messages between the worker's bridge and the relay connection.
 
-Invariants: bytes are passed on, not judged (the worker checks rows, the relay checks edges), except that a payload must
-decode and say the same session and edge as the packet it came in; queues are bounded by what each session was granted,
-so nothing here ever waits for one session on behalf of another. A session that breaks a rule fails alone.
+Invariants: payloads are passed on without checking rows (the worker does) or edges (the relay does), but a payload must
+decode and name the same session and edge as its packet. Queues are bounded by each session's granted window, so no
+session ever waits for another one. If a session breaks a rule, it alone fails.
 Source: docs/wire.md, Credits and Relay.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PayloadError(ValueError):
-    """A packet's payload does not say what the packet says."""
+    """A packet's payload is too large, does not decode, or names another session or edge than the packet."""
 
 
 class Bridging:
@@ -63,7 +63,7 @@ class Bridging:
 
     @property
     def tokens_per_s(self) -> float:
-        """Token events that this node's tails emitted, per second."""
+        """Token events a second that this node's worker sent, over the last seconds."""
         return self._tokens.per_s(time.monotonic())
 
     async def run(self, bridge: Bridge) -> None:
@@ -121,9 +121,9 @@ class Bridging:
 
 
 def packet_from_message(message: worker_pb2.BridgeMessage, own_stage: int) -> Packet:
-    """Address a worker's message for the relay.
+    """Return the packet that carries a worker's message to the relay.
 
-    An edge message names its edge in the frames' direction, so an ack travels against it; a packet always names its
+    An edge message names its edge in the direction of frames, and an ack goes the other way; a packet always names its
     sender first.
     """
     if message.HasField("frame"):
@@ -137,7 +137,7 @@ def packet_from_message(message: worker_pb2.BridgeMessage, own_stage: int) -> Pa
 
 
 def message_from_packet(packet: Packet) -> worker_pb2.BridgeMessage:
-    """Decode what a packet carries, and compare addresses.
+    """Decode a packet's payload and compare its session and edge with the packet's.
 
     Raises:
         PayloadError: too large, undecodable, or of another session or edge than the packet.

@@ -1,6 +1,6 @@
-"""How many events a second, over the last moments.
+"""Measures the rate of events over the last seconds.
 
-Invariant: pure and bounded; the caller brings the time.
+Invariants: pure and bounded; the caller passes the time.
 """
 
 from __future__ import annotations

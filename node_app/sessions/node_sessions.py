@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class SessionsHost(StageHost, Protocol):
-    """What the sessions need of the agent. Called on the event loop; must not block."""
+    """The part of the agent that the sessions use. Called on the event loop; must not block."""
 
     def on_data_changed(self, is_connected: bool) -> None:
-        """The relay connection came or went."""
+        """Note that the relay connection was made or lost."""
 
 
 class NodeSessions:
@@ -50,7 +50,7 @@ class NodeSessions:
         return self.stages.keys() | self.local.keys()
 
     async def carry(self, worker: WorkerClient) -> None:
-        """Carry between a worker's bridge and the relay until the bridge ends.
+        """Carry packets between a worker's bridge and the relay until the bridge ends.
 
         Raises:
             WorkerError: the bridge broke.
@@ -59,7 +59,7 @@ class NodeSessions:
         await self.bridging.run(worker.bridge())
 
     def reconcile(self, status: worker_pb2.StatusReply) -> None:
-        """Bring both sides together after a status: end the sessions that vanished on the worker, close its strays."""
+        """Compare with the worker's status: end sessions that it no longer has, and close those unknown here."""
         listed = frozenset(SessionKey(one.session, one.epoch) for one in status.sessions)
         now = compare(self.keys(), self.stages.opening() | self.local.opening(), listed)
         settled, self._differences = confirmed(self._differences, now), now
@@ -76,11 +76,11 @@ class NodeSessions:
         self.local.fail(key, code, message)
 
     def end_all(self, code: str, message: str) -> None:
-        """End every session (the worker is gone, or the agent ends)."""
+        """End every session, because the worker has ended or the agent ends."""
         self.stages.end_all(code, message)
         self.local.fail_all(code, message)
 
     async def drain(self) -> None:
-        """Wait until everything released is closed on the worker."""
+        """Wait until all sessions that ended are closed on the worker."""
         await self.stages.drain()
         await self.local.drain()

@@ -1,6 +1,6 @@
 """Compares the sessions the agent knows with those its worker has.
 
-Invariant: pure. A difference counts once it was seen twice in a row, because statuses and opens cross on the way.
+Invariant: pure. A difference counts if it is seen twice in a row, since a status may be older than the last open.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Sessions on one side only.
+    """Sessions that only one side has.
 
     Attributes:
-        vanished: open for the site, gone on the worker (it went idle, or failed).
-        orphaned: on the worker, unknown to the agent (an opening that was cancelled).
+        vanished: open in the agent but not on the worker (idle for too long, or failed).
+        orphaned: open on the worker but unknown to the agent (the opening was cancelled).
     """
 
     vanished: frozenset[SessionKey] = frozenset()
@@ -26,10 +26,10 @@ class Differences:
 
 
 def compare(known: frozenset[SessionKey], opening: frozenset[SessionKey], listed: frozenset[SessionKey]) -> Differences:
-    """Return the differences of this moment; a session that is being opened is none."""
+    """Return the present differences; a session that is being opened does not count as one."""
     return Differences(vanished=known - listed, orphaned=listed - known - opening)
 
 
 def confirmed(before: Differences, now: Differences) -> Differences:
-    """Return what both comparisons found."""
+    """Return the differences that both comparisons found."""
     return Differences(before.vanished & now.vanished, before.orphaned & now.orphaned)

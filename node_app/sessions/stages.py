@@ -1,7 +1,7 @@
-"""The stages that this node has open, and their way in and out.
+"""Opens and closes this node's stages of the site's routes.
 
 Invariants: a stage is open on the worker and bound at the relay, or neither; every request is answered exactly once
-(`StageOpened` or `StageRefused`); a stage that ends without the site's asking is told exactly once (`StageEnded`);
+(`StageOpened` or `StageRefused`); if a stage ends unasked, the site is told exactly once (`StageEnded`);
 closing is idempotent and wins over an opening in progress. One event loop; the tasks here are owned and drained here.
 """
 
@@ -36,20 +36,20 @@ CONTROL_BYTES: Final = 64 * 1024
 
 
 class RelayBinder(Protocol):
-    """What a stage needs of the data connection."""
+    """The part of the data connection that a stage uses."""
 
     async def bind(self, binding: Binding, signed_ticket: bytes, queue_bytes: int) -> None:
-        """Take part in a session; raises StageRefusedError."""
+        """Bind this node to its stage of a session; raises StageRefusedError."""
 
     def unbind(self, binding: Binding) -> None:
         """Leave a session. Idempotent."""
 
 
 class StageHost(Protocol):
-    """What stages need of the agent. Called on the event loop; must not block."""
+    """The part of the agent that stages use. Called on the event loop; must not block."""
 
     def check_admission(self, request: control_pb2.OpenStage) -> None:
-        """Raise StageRefusedError if this node takes no such stage now."""
+        """Raise StageRefusedError if this node cannot open the stage now."""
 
     def serving_worker(self) -> WorkerClient:
         """Return the worker that serves now; raise StageRefusedError if none does."""
@@ -58,7 +58,7 @@ class StageHost(Protocol):
         """Send an answer or the news of an end."""
 
     def on_sessions_changed(self) -> None:
-        """A session came or went."""
+        """Note that a session opened or ended."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class OpenStage:
         key: session and epoch.
         stage: this node's place on the route.
         request_id: of the request that is answered once it is open, or refused.
-        queue_bytes: what its packets may hold in each direction.
+        queue_bytes: the most that its packets may hold in each direction.
         task: the opening, until it is done.
         is_open: the site was told that it is open.
         worker_reason: code and message of the worker if it gave the session up.
@@ -85,7 +85,7 @@ class OpenStage:
 
     @property
     def binding(self) -> Binding:
-        """Its place at the relay."""
+        """The session and stage number that name it at the relay."""
         return Binding(self.key, self.stage)
 
 
@@ -167,7 +167,7 @@ class StageKeeper:
 
     def _undo_opening(self, stage: OpenStage, error: StageRefusedError) -> None:
         stage.task = None
-        # Whoever let go of it meanwhile has refused the request.
+        # If it was released meanwhile, its request has been refused already.
         if self._stages.get(stage.key) is stage:
             self._release(stage, error.code)
             self._refuse(stage.request_id, error)
@@ -201,17 +201,17 @@ class StageKeeper:
             self._host.send_to_site(control_pb2.NodeMessage(ended=ended))
 
     def end_all(self, code: str, message: str) -> None:
-        """End every session (the worker is gone, or the agent ends)."""
+        """End every session, because the worker has ended or the agent ends."""
         for key in list(self._stages):
             self.end(key, code, message)
 
     def keep_only(self, keep: Iterable[SessionKey]) -> None:
-        """Close what the site no longer wants after a reconnect."""
+        """Close the sessions that the site no longer wants after a reconnect."""
         for key in self.keys() - frozenset(keep):
             self.close(key, "the site does not know it any more")
 
     def _release(self, stage: OpenStage, reason: str) -> None:
-        """Let go of a stage everywhere, once."""
+        """Remove a stage here, unbind it at the relay and begin to close it on the worker."""
         del self._stages[stage.key]
         if stage.task is not None:
             stage.task.cancel()
@@ -228,13 +228,13 @@ class StageKeeper:
         try:
             worker = self._host.serving_worker()
         except StageRefusedError:
-            return  # its sessions went with it
+            return  # the worker has ended, and its sessions with it
         task = asyncio.create_task(_close(worker, key, reason, opening), name=f"close-{key}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
     async def drain(self) -> None:
-        """Wait until everything released is closed on the worker; each close has its own deadline."""
+        """Wait until all released stages are closed on the worker; each close has its own deadline."""
         await asyncio.gather(*self._closing)
 
 

@@ -1,4 +1,4 @@
-"""Packets on their way to the worker's bridge.
+"""The packets that wait for the worker's bridge.
 
 Invariants: those of `PacketQueue`. A session that overflows is ended, and no other session waits for it. The queue
 outlives a worker: sessions are dropped from it as they end. One event loop.

@@ -1,5 +1,5 @@
-"""What this node asks of the site and tells it: enrolment, identity, the control connection, golden rows.
+"""The node's requests to the site: enrolment, identity, the control connection and golden rows.
 
-Invariants: the node dials, the site never does; every answer of the site is bounded and parsed before it is used. No
-session and no worker is known here.
+Invariants: the node dials, the site never does; every answer of the site is bounded in size and checked before it is
+used. These modules know neither sessions nor the worker.
 """

@@ -59,7 +59,7 @@ FINAL_REFUSALS = frozenset({"version_mismatch", "unknown_node", "node_blocked", 
 
 
 class NodeRefusedError(MeshnetError):
-    """The site does not take this node, and asking again cannot help."""
+    """The site refuses this node, and asking again cannot help."""
 
 
 class SiteStages(Protocol):
@@ -79,22 +79,22 @@ class SiteStages(Protocol):
 
 
 class ControlListener(Protocol):
-    """What the control connection tells the agent. Called on the event loop; must not block."""
+    """Told about the control connection, by calls on the event loop that must not block."""
 
     def build_report(self) -> control_pb2.NodeReport:
-        """Return the report of this moment."""
+        """Return a report of the node's present state."""
 
     def on_welcome(self, welcome: Welcomed) -> None:
-        """The site took the node."""
+        """Note that the site accepted the node."""
 
     def on_report_stored(self, report_id: int, earned_micros: int | None) -> None:
-        """The site plans with this report now; `earned_micros` as in `StoredTold`."""
+        """Note that the site plans with this report from now on; `earned_micros` as in `StoredTold`."""
 
     def on_notice(self, code: str, message: str) -> None:
-        """The site says why it does not use this node; empty once nothing is wrong any more."""
+        """Note why the site does not use this node; both are empty if nothing is wrong any more."""
 
     def on_down(self, reason: str) -> None:
-        """The connection is gone, or could not be made."""
+        """Note that the connection is lost or could not be made; `reason` is for people."""
 
 
 def control_url(site_url: str) -> str:
@@ -119,18 +119,18 @@ class ControlConnection:
         self._has_work = asyncio.Event()
 
     def send(self, message: control_pb2.NodeMessage) -> bool:
-        """Queue a message; False if there is no open connection: then it is dropped (see `control_machine.py`)."""
+        """Queue a message; False if no connection is open, and the message is dropped (see `ControlMachine.send`)."""
         if self._machine is None or not self._machine.send(message):
             return False
         self._has_work.set()
         return True
 
     def send_report(self) -> bool:
-        """Queue a report of this moment; see `send`."""
+        """Queue a report of the node's present state; the result is that of `send`."""
         return self.send(control_pb2.NodeMessage(report=self._listener.build_report()))
 
     async def run(self) -> None:
-        """Hold the connection until cancelled.
+        """Hold the connection, dialling again whenever it is lost, until cancelled.
 
         Raises:
             NodeRefusedError: the site refused the node for good.
@@ -211,7 +211,7 @@ class ControlConnection:
 
     async def _write(self, socket: ClientConnection, machine: ControlMachine, heartbeat_s: float) -> None:
         loop = asyncio.get_running_loop()
-        report_at = loop.time()  # at once: the site knows nothing of this node's state yet
+        report_at = loop.time()  # at once, since the site does not know this node's state yet
         while machine.phase is ControlPhase.OPEN:
             if loop.time() >= report_at:
                 machine.send(control_pb2.NodeMessage(report=self._listener.build_report()))

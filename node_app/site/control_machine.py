@@ -1,8 +1,8 @@
 """The node's side of the control connection, without I/O.
 
 Invariants: pure; bytes in, events and bytes out. The site speaks first (challenge), then the node (hello), then the
-site (welcome); anything out of this order, undecodable or too large closes the connection (`ProtocolError`). After a
-refusal or an error nothing is sent any more. Source: control.proto, docs/wire.md.
+site (welcome). A message that is out of this order, undecodable or too large closes the connection (`ProtocolError`).
+After a refusal or an error nothing is sent any more. Source: control.proto, docs/wire.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REFUSED_VERSION = "version_mismatch"
 
 
 class ControlPhase(Enum):
-    """How far the greeting is."""
+    """How far the greeting of site and node has come."""
 
     AWAIT_CHALLENGE = auto()
     AWAIT_WELCOME = auto()
@@ -47,8 +47,9 @@ class Welcomed:
     """The site accepted the node.
 
     Attributes:
-        heartbeat_s: report at least this often.
-        keep: sessions that the site still wants of those the hello listed.
+        heartbeat_s: the longest time between two reports of the node.
+        relay_url: of the relay that the node connects to; empty if the site names none.
+        keep: those sessions of the hello that the site still wants; the node closes the others.
     """
 
     node_id: str
@@ -60,14 +61,14 @@ class Welcomed:
 
 @dataclass(frozen=True, slots=True)
 class OpenAsked:
-    """Open one stage."""
+    """The site asks the node to open a stage."""
 
     request: control_pb2.OpenStage
 
 
 @dataclass(frozen=True, slots=True)
 class CloseAsked:
-    """Close one stage."""
+    """The site asks the node to close a session's stage."""
 
     key: SessionKey
     reason: str
@@ -78,7 +79,7 @@ class StoredTold:
     """The site plans with this report (or a newer one) from now on.
 
     Attributes:
-        earned_micros: what the owner has earned and not made spendable; None: as told before.
+        earned_micros: micro-credits that the owner has earned and not yet made spendable; None if they did not change.
     """
 
     report_id: int
@@ -87,7 +88,7 @@ class StoredTold:
 
 @dataclass(frozen=True, slots=True)
 class NoticeTold:
-    """What the volunteer should know of this node at the site; both are empty once nothing is wrong any more."""
+    """The site tells the volunteer about a problem with this node; both fields are empty if it is solved."""
 
     code: str
     message: str
@@ -105,10 +106,10 @@ ControlEvent: TypeAlias = Welcomed | OpenAsked | CloseAsked | StoredTold | Notic
 
 
 class ControlMachine:
-    """One connection's protocol state. Not thread-safe; one machine a connection.
+    """The protocol state of one connection; a new connection needs a new machine. Not thread-safe.
 
     Attributes:
-        was_open: the site welcomed the node at some time.
+        was_open: the site welcomed the node on this connection.
     """
 
     def __init__(self, key: SigningKey, software_version: str, open_sessions: Iterable[SessionKey]) -> None:
@@ -122,17 +123,17 @@ class ControlMachine:
 
     @property
     def phase(self) -> ControlPhase:
-        """How far the greeting is."""
+        """How far the greeting has come."""
         return self._phase
 
     def receive(self, data: bytes) -> None:
-        """Take one message of the site.
+        """Handle one message of the site; `events` and `messages_to_send` give the results.
 
         Raises:
-            ProtocolError: it breaks the protocol; the connection is to be closed.
+            ProtocolError: it breaks the protocol; the caller closes the connection.
         """
         if self._phase is ControlPhase.CLOSED:
-            return  # in flight while we closed
+            return  # the site sent it before it saw that this side had closed
         try:
             self._handle(_parse(data))
         except ProtocolError:
@@ -174,14 +175,15 @@ class ControlMachine:
         )
         self._phase = ControlPhase.AWAIT_WELCOME
         self._send(control_pb2.NodeMessage(hello=hello))
-        # After the hello, so that the site can say at this node why it is not there.
+        # The hello goes first: from it the site knows which node it is, and can show why that node is not connected.
         if challenge.wire_version_max < WIRE_VERSION_MIN or challenge.wire_version_min > WIRE_VERSION:
             self._refuse_version(challenge)
 
     def _refuse_version(self, challenge: control_pb2.ControlChallenge) -> None:
         site = f"{challenge.wire_version_min} to {challenge.wire_version_max}"
         message = (
-            f"the site speaks wire versions {site}, this node {WIRE_VERSION_MIN} to {WIRE_VERSION}; update the older"
+            f"the site speaks wire versions {site}, this node {WIRE_VERSION_MIN} to {WIRE_VERSION}; "
+            "update the older of the two"
         )
         self._phase = ControlPhase.CLOSED
         self._events.append(SiteRefused(REFUSED_VERSION, message))
@@ -200,12 +202,12 @@ class ControlMachine:
         )
 
     def send(self, message: control_pb2.NodeMessage) -> bool:
-        """Queue a message; False where the connection is not open, and then it is dropped.
+        """Queue a message; False if the connection is not open, and the message is dropped.
 
-        Nothing is lost by that: the next hello lists the open sessions, and the first report tells the rest.
+        The site misses nothing by that: the next hello lists the open sessions, and the first report gives the rest.
         """
         if len(self._outgoing) >= OUTGOING_MAX:
-            self._phase = ControlPhase.CLOSED  # the site does not read; a new connection starts from the truth
+            self._phase = ControlPhase.CLOSED  # the site does not read; a new connection starts from the present state
         if self._phase is not ControlPhase.OPEN:
             return False
         self._send(message)
@@ -215,12 +217,12 @@ class ControlMachine:
         self._outgoing.append(message.SerializeToString())
 
     def events(self) -> Sequence[ControlEvent]:
-        """Return and forget what happened, in order."""
+        """Return the events since the last call, oldest first."""
         events, self._events = self._events, []
         return events
 
     def messages_to_send(self) -> Sequence[bytes]:
-        """Return and forget what is to be sent, in order."""
+        """Return the messages queued since the last call, in the order in which they must be sent."""
         messages, self._outgoing = self._outgoing, []
         return messages
 
@@ -242,5 +244,5 @@ def _stored_told(stored: control_pb2.ReportStored) -> StoredTold:
     return StoredTold(stored.report_id, stored.earned_micros)
 
 
-def _broken(what: str) -> ProtocolError:
-    return ProtocolError(FailureCode.MALFORMED, "Site not understood", f"control connection: {what}")
+def _broken(problem: str) -> ProtocolError:
+    return ProtocolError(FailureCode.MALFORMED, "Site not understood", f"control connection: {problem}")

@@ -1,7 +1,7 @@
-"""Makes this installation known to a site: `POST /api/nodes/enrol`.
+"""Enrols this installation at a site: `POST /api/nodes/enrol`.
 
-Invariants: one bounded request, blocking (the agent runs it in a thread); the answer is checked before it is believed;
-a refusal that only a person can change is told apart from a site that is not there. The token is never logged.
+Invariants: one bounded request, blocking (the agent runs it in a thread); the answer is checked before it is used. A
+refusal that only a person can change and a site that does not answer raise different errors. The token is never logged.
 """
 
 from __future__ import annotations
@@ -21,17 +21,24 @@ READ_TIMEOUT_S = 10.0
 ANSWER_LIMIT_BYTES = 64 * 1024
 NODE_ID_LENGTH_MAX = 64
 
-# Statuses that say "later": the site is busy, restarting or behind a proxy that lost it.
+# The site is busy, restarting or lost by its proxy: the same request may succeed later.
 RETRY_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class EnrolmentRefusedError(MeshnetError):
-    """The site does not take this node with this token; asking again cannot help."""
+    """The site refuses this node with this token; asking again cannot help."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnrolmentRequest:
-    """What a site is asked."""
+    """One enrolment.
+
+    Attributes:
+        site_url: without a trailing slash.
+        token: gives the node to the user who made it.
+        public_key: of this installation's signing key.
+        name: of the node, for people.
+    """
 
     site_url: str
     token: str = field(repr=False)
@@ -40,11 +47,11 @@ class EnrolmentRequest:
 
 
 def enrol(request: EnrolmentRequest) -> str:
-    """Enrol and return the node id. Blocking; idempotent for the same key and owner.
+    """Enrol this node and return its id at the site. Blocking; idempotent for the same key and owner.
 
     Raises:
-        EnrolmentRefusedError: refused for good, with the site's reason.
-        TransferError: no answer, or one that says to come back later.
+        EnrolmentRefusedError: the site refused for good; the message holds its reason.
+        TransferError: the site cannot be reached or is not ready; the same request may succeed later.
     """
     body = {"token": request.token, "public_key": request.public_key.hex(), "name": request.name}
     try:
@@ -52,23 +59,27 @@ def enrol(request: EnrolmentRequest) -> str:
             request.site_url + ENROL_PATH,
             json=body,
             timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
-            allow_redirects=False,  # a token is sent to the site that was named, and nowhere else
+            allow_redirects=False,  # the token is sent to the named site, and nowhere else
             stream=True,
         ) as response:
             data = next(response.iter_content(ANSWER_LIMIT_BYTES), b"")
             status = response.status_code
-    except (requests.RequestException, OSError, ValueError) as error:  # the last: a wrong Location
+    except (requests.RequestException, OSError, ValueError) as error:  # a malformed Location is a ValueError
         message = f"{request.site_url} cannot be reached: {why_unreachable(error)}"
         raise TransferError("site_unreachable", "Site not reachable", message) from error
     return read_answer(status, data)
 
 
 def read_answer(status: int, data: bytes) -> str:
-    """Return the node id of an answer.
+    """Return the node id in an answer.
+
+    Args:
+        status: of HTTP.
+        data: the answer's body; it may be anything.
 
     Raises:
-        EnrolmentRefusedError: a refusal.
-        TransferError: not an answer of a site that works.
+        EnrolmentRefusedError: the site refused for good, or it is no Meshnet site.
+        TransferError: the status says that the site is not ready.
     """
     if status in RETRY_STATUSES:
         raise TransferError("site_busy", "Site not ready", f"the site answered with status {status}")
@@ -80,7 +91,7 @@ def read_answer(status: int, data: bytes) -> str:
     if isinstance(error, dict) and 400 <= status < 500:
         code, message = printable(str(error.get("code", "refused")), 64), printable(str(error.get("message", "")), 300)
         raise EnrolmentRefusedError(code, "Enrolment refused", f"the site refused this node: {message or code}")
-    message = f"status {status} with no answer of a Meshnet site; is the address right?"
+    message = f"status {status}, and the answer is not that of a Meshnet site; check the address that --site names"
     raise EnrolmentRefusedError("not_a_site", "Not a Meshnet site", message)
 
 
@@ -88,5 +99,5 @@ def _json_object(data: bytes) -> dict[str, object]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        return {}  # told by the caller, with the status
+        return {}  # the caller's message holds the status
     return value if isinstance(value, dict) else {}

@@ -1,8 +1,8 @@
 """Asks a site for the golden rows at both ends of a shard: `GET /api/models/DIGEST/golden/BEGIN/END`.
 
-Invariants: one request at a time, bounded in bytes and time, blocking (the agent runs it in a thread); the answer is
-checked before it is believed, and kept until it is forgotten, so that a shard that is loaded again is proven without
-the site. The site is sent neither token nor key: the rows are no secret.
+Invariants: one request at a time, bounded in bytes and time, blocking (the agent runs it in a thread). The answer is
+checked before it is used, and kept until `forget`, so a shard that is loaded again is tested without the site. The
+request carries neither token nor key: the rows are no secret.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S: Final = 5.0
 READ_TIMEOUT_S: Final = 30.0
 READ_BYTES: Final = 1024 * 1024
-# Of the whole answer, which a local program may wait for.
+# For the whole answer: programs of this machine may be waiting for the shard meanwhile.
 FIND_TIMEOUT_S: Final = 60.0
 
 
@@ -34,7 +34,7 @@ class GoldenSource:
     """The golden probes of one site.
 
     Args:
-        site_url: of the site.
+        site_url: without a trailing slash.
         timeout_s: for a whole answer.
     """
 
@@ -45,14 +45,14 @@ class GoldenSource:
         self._asking = threading.Lock()
 
     def find(self, artifact_digest: bytes, layers: LayerSpan) -> GoldenProbe | None:
-        """Return what proves these layers; None where the site has nothing. Blocking.
+        """Return the golden probe to test these layers with; None if the site has none. Blocking.
 
-        Each read of the answer's body ends by the deadline or READ_TIMEOUT_S after it. Its headers are read by the
-        library, which has no deadline for them as a whole: whoever waits needs another. A call that finds an earlier
-        one still reading ends at once, so that there is never more than one.
+        The answer's body is read until `timeout_s` is over, and READ_TIMEOUT_S longer at most. The library reads the
+        headers without a deadline for them as a whole, so the caller must set one of its own. While an earlier call
+        still reads, another one raises at once, so there is never more than one request.
 
         Raises:
-            TransferError: no answer, or none that is a golden probe of this artifact; ask again later.
+            TransferError: no answer, or one that is no golden probe of this artifact; ask again later.
         """
         if not self._asking.acquire(blocking=False):
             raise too_slow()
@@ -62,7 +62,7 @@ class GoldenSource:
             self._asking.release()
 
     def forget(self, artifact_digest: bytes, layers: LayerSpan) -> None:
-        """Ask again next time: what was found proved nothing, and the site may have put it right by then."""
+        """Drop a kept probe that was of no use, so that the next `find` asks the site, which may have a better one."""
         self._known.pop((artifact_digest, layers), None)
 
     def _find(self, artifact_digest: bytes, layers: LayerSpan) -> GoldenProbe | None:
@@ -86,18 +86,22 @@ class GoldenSource:
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                # A site of an earlier version knows no golden probes.
+                # Also the answer of an older site, which has no golden probes.
                 if response.status_code == HTTPStatus.NOT_FOUND:
                     return None
                 if response.status_code != HTTPStatus.OK:
                     raise _later(f"the site answered with status {response.status_code}")
                 return _read_bounded(response, deadline)
-        except (requests.RequestException, HTTPError, OSError, ValueError) as error:  # the last: a wrong Location
+        except (requests.RequestException, HTTPError, OSError, ValueError) as error:  # malformed Location: ValueError
             raise _later(f"{self._site_url} cannot be reached: {why_unreachable(error)}") from error
 
 
 def read_golden(data: bytes, artifact_digest: bytes) -> GoldenProbe:
-    """Read a site's answer.
+    """Return the golden probe in a site's answer.
+
+    Args:
+        data: the answer's body; it may be anything.
+        artifact_digest: of the node's model files.
 
     Raises:
         TransferError: it is no golden probe of this artifact.
@@ -112,13 +116,13 @@ def read_golden(data: bytes, artifact_digest: bytes) -> GoldenProbe:
 
 
 def too_slow() -> TransferError:
-    """The site takes longer than it may."""
+    """Return the error for a site that takes longer than the deadline."""
     return _later("the site does not answer in time")
 
 
 def _read_bounded(response: requests.Response, deadline: float) -> bytes:
     data = bytearray()
-    # `read1` returns what is there; `iter_content` would wait for a full part, however slowly its bytes come.
+    # `read1` returns the bytes that have come; `iter_content` would wait for a full part, even if they come slowly.
     while part := response.raw.read1(READ_BYTES, decode_content=False):
         data += part
         if len(data) > GOLDEN_BYTES_MAX:
@@ -128,5 +132,5 @@ def _read_bounded(response: requests.Response, deadline: float) -> bytes:
     return bytes(data)
 
 
-def _later(why: str) -> TransferError:
-    return TransferError("no_golden", "Golden probe not fetched", why)
+def _later(reason: str) -> TransferError:
+    return TransferError("no_golden", "Golden probe not fetched", reason)

@@ -1,4 +1,4 @@
-"""Who this installation is: one Ed25519 key for its whole life, and the name each site gave it.
+"""The identity of this installation: one Ed25519 key for its whole life, and the node id that each site gave it.
 
 Invariants: the key is drawn once and never leaves the state directory; node ids are kept by site, so that a node which
 serves another site for a while is known to the first when it comes back. Files are private and written whole.
@@ -21,16 +21,16 @@ SITES_LIMIT_BYTES = 64 * 1024
 
 
 class IdentityStore:
-    """Key and node ids in one state directory, which the caller has prepared and holds."""
+    """Keeps the key and the node ids in a state directory; the caller has prepared and locked it."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def signing_key(self) -> SigningKey:
-        """Return this installation's key, drawn at the first call ever.
+        """Return this installation's key; the first call ever draws it.
 
         Raises:
-            StateError: the file is there but holds no key. It is never replaced: the site knows the node by it.
+            StateError: the file exists but holds no key. It is never replaced, since sites know the node by its key.
         """
         path = self._directory / KEY_FILE
         data = read_bounded(path, PRIVATE_KEY_BYTES)
@@ -45,11 +45,11 @@ class IdentityStore:
             raise StateError("state_damaged", "State damaged", message) from error
 
     def node_id(self, site_url: str) -> str:
-        """Return what the site calls this node, empty where it never enrolled there."""
+        """Return this node's id at a site; empty if it has not enrolled there."""
         return self._node_ids().get(site_url, "")
 
     def remember(self, site_url: str, node_id: str) -> None:
-        """Keep what the site calls this node; empty: forget it."""
+        """Keep this node's id at a site; an empty id removes the site's entry."""
         node_ids = {**self._node_ids(), site_url: node_id}
         kept = {site: name for site, name in node_ids.items() if name}
         write_private(self._directory / SITES_FILE, json.dumps(kept, indent=1).encode())
@@ -62,7 +62,12 @@ class IdentityStore:
         try:
             value = json.loads(data)
         except ValueError as error:
-            raise StateError("state_damaged", "State damaged", f"{path} is not JSON; remove it") from error
+            raise _damaged(path, "is not JSON") from error
         if not isinstance(value, dict):
-            raise StateError("state_damaged", "State damaged", f"{path} is not an object; remove it")
+            raise _damaged(path, "is no JSON object")
         return {site: name for site, name in value.items() if isinstance(site, str) and isinstance(name, str)}
+
+
+def _damaged(path: Path, problem: str) -> StateError:
+    message = f"{path} {problem}; remove it and start the node with --token"
+    return StateError("state_damaged", "State damaged", message)

@@ -1,8 +1,8 @@
-"""Where this node lets peers dial.
+"""Chooses the address on which the worker listens for peers.
 
-Invariant: a node that is to be dialled listens on the address by which it reaches the site, so a site on this machine
-gives loopback and a site elsewhere gives the address of the network it is reached through; whether peers get through is
-found out by trying, never assumed. No packet is sent here.
+Invariants: by default it is this machine's address on the way to the site: loopback if the site runs on this machine,
+else the address in the network that leads to the site. Whether peers can reach it is found out by trying, never
+assumed. Nothing here sends a packet.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 def choose_listen_address(site_url: str, carrier: Carrier, link_listen: str | None) -> str:
-    """Return `host:port` for the worker's peer listener, empty for none; arguments as in `NodeSettings`."""
+    """Return `host:port` for the worker to listen on, empty if it must not listen; arguments as in `NodeSettings`."""
     if carrier is Carrier.RELAY or not site_url:
         return ""
     if link_listen is not None:
@@ -27,11 +27,11 @@ def choose_listen_address(site_url: str, carrier: Carrier, link_listen: str | No
 
 
 def own_address_towards(site_url: str) -> str:
-    """Return the local address that packets to the site would leave by, empty where there is no way to it now."""
+    """Return the local address from which packets to the site would leave, empty if there is no route to it now."""
     parts = urlsplit(site_url)
     port = parts.port or DEFAULT_PORTS[parts.scheme]
     try:
-        # Connecting a datagram socket only picks the route.
+        # Connecting a datagram socket chooses a route and sends nothing.
         family, kind, protocol, _, address = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:
             probe.connect(address)

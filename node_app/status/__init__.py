@@ -1,4 +1,4 @@
-"""What other processes of this machine may know of a running agent: where it answers, and what it says.
+"""The address and the status of a running agent, as other processes of this machine read them.
 
-Invariant: the tray imports this room, so nothing here needs an event loop, the network or the worker.
+Invariant: the tray imports these modules, so they need no event loop, no network and no worker.
 """

@@ -1,7 +1,7 @@
-"""The agent's status, from the bytes of its endpoint.
+"""Reads the agent's status from an answer of its endpoint. The tray and the doctor use it.
 
-Invariants: pure; every field is checked for type and range, because another program may listen where an agent did;
-fields that are not known are ignored, so that an older tray can look at a newer agent. The tray and the doctor read it.
+Invariants: pure; every field is checked for type and range, because another program may listen on the port that an
+agent had; unknown fields are ignored, so that an older tray can read the status of a newer agent.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ LOG_LINES_MAX: Final = 1000
 
 
 class StatusError(ValueError):
-    """The bytes are no status of an agent; says which part is wrong, never what it holds."""
+    """The bytes are no status of an agent; the message names the wrong field, but not its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentStatus:
-    """One look at an agent.
+    """The status of an agent at one moment.
 
     Attributes:
         reason: why it does not serve, for people; empty while all is well.
-        self_test: what the loaded shard's self test gave, e.g. "passed"; empty where the agent does not say.
-        self_test_words: its figures, for people.
-        notice: what the site wants the volunteer to know; empty while nothing.
-        site_url: empty where the node serves its own machine only.
-        api_url: where this machine's own programs may ask it; empty where they may not.
-        layer_begin, layer_end: half-open range of the `n_layers` layers.
-        tokens_per_s: token events of the last two seconds; of nodes that hold the tail.
-        resident_bytes: memory of the worker; 0 where unknown.
-        credits_micros: earned by this node's owner, in micro-credits; None where the agent does not know.
+        self_test: the result of the loaded shard's self test, e.g. "passed"; empty if an older agent does not give it.
+        self_test_words: figures of the self test, for people.
+        notice: a problem with this node that the site has told of, for people; empty if there is none.
+        site_url: empty if the node serves its own machine only.
+        api_url: base URL of the OpenAI API for programs of this machine; empty if it is not open.
+        layer_begin, layer_end: the shard, a half-open range of the model's `n_layers` layers.
+        tokens_per_s: token events a second, over the last two seconds; 0 if the shard has no tail.
+        resident_bytes: memory of the worker; 0 if unknown.
+        credits_micros: earned by this node's owner, in micro-credits; None if the agent does not know.
     """
 
     condition: NodeState
@@ -63,7 +63,7 @@ class AgentStatus:
 
 
 class _Fields:
-    """A JSON object, one checked field at a time."""
+    """A JSON object whose fields are read with checks of type and range; a wrong one raises StatusError."""
 
     def __init__(self, data: bytes) -> None:
         try:
@@ -114,7 +114,7 @@ def parse_status(data: bytes) -> AgentStatus:
     """Return the status in an answer of `/status`.
 
     Raises:
-        StatusError: it is none.
+        StatusError: the answer is no status of an agent.
     """
     fields = _Fields(data)
     layer_begin, layer_end, n_layers = _layers(fields)
@@ -146,7 +146,7 @@ def parse_log(data: bytes) -> tuple[str, ...]:
     """Return the lines in an answer of `/log`, oldest first.
 
     Raises:
-        StatusError: it is none.
+        StatusError: the answer is no log of an agent.
     """
     return _Fields(data).lines("lines")
 
@@ -155,7 +155,7 @@ def _condition(word: str) -> NodeState:
     try:
         return NodeState(word)
     except ValueError as error:
-        raise StatusError("state is not one that is known here") from error
+        raise StatusError("its state is not known here") from error
 
 
 def _layers(fields: _Fields) -> tuple[int, int, int]:

@@ -1,8 +1,8 @@
-"""Where a running agent listens on loopback, and the word that opens it: `local_api.json` of the state directory.
+"""The address and the token of a running agent's status endpoint: `local_api.json` of the state directory.
 
-Invariants: the file is written whole and private, and taken away when the agent ends in order, so a file whose process
-is gone tells of an agent that died; what is read is checked before it is believed, since a connection is made to it
-with the token. The token is not part of any representation.
+Invariants: the file is written whole and private, and removed when the agent ends in order; if its process no longer
+exists, the agent died. Its fields are checked before they are used, since the token is sent to the address. The token
+is not part of any representation.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ ADDRESS_FILE: Final = "local_api.json"
 FILE_LIMIT_BYTES: Final = 4096
 PID_MAX: Final = 2**31 - 1
 
-# Loopback by number: a name could be pointed elsewhere.
+# Loopback as a number, since a name could lead to another machine.
 _URL: Final = re.compile(r"http://127\.0\.0\.1:(\d{1,5})")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{16,256}")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentAddress:
-    """How to reach an agent.
+    """The address of an agent's status endpoint.
 
     Attributes:
         url: `http://127.0.0.1:PORT`.
         token: for the Authorization header.
-        pid: of the agent.
+        pid: process id of the agent.
     """
 
     url: str
@@ -43,21 +43,21 @@ class AgentAddress:
 
 
 def write_address(state_dir: Path, address: AgentAddress) -> None:
-    """Tell where this agent listens."""
+    """Write the address file, so that other processes of this user find the agent."""
     fields = {"url": address.url, "token": address.token, "pid": address.pid}
     write_private(state_dir / ADDRESS_FILE, json.dumps(fields).encode())
 
 
 def remove_address(state_dir: Path) -> None:
-    """Tell that no agent listens any more. Idempotent."""
+    """Remove the address file, since the agent ends. Idempotent."""
     (state_dir / ADDRESS_FILE).unlink(missing_ok=True)
 
 
 def read_address(state_dir: Path) -> AgentAddress | None:
-    """Return where the agent listens, None where none does.
+    """Return the agent's address; None if there is no address file, so that no agent runs.
 
     Raises:
-        StateError: the file cannot be read, or is none that an agent wrote.
+        StateError: the file cannot be read, or was not written by an agent.
     """
     data = read_bounded(state_dir / ADDRESS_FILE, FILE_LIMIT_BYTES)
     if data is None:
@@ -65,12 +65,12 @@ def read_address(state_dir: Path) -> AgentAddress | None:
     try:
         return _parse(data)
     except ValueError as error:
-        message = f"{state_dir / ADDRESS_FILE} is not what an agent writes; start the node again"
+        message = f"{state_dir / ADDRESS_FILE} was not written by a node; start the node again, which replaces it"
         raise StateError("state_damaged", "State damaged", message) from error
 
 
 def _parse(data: bytes) -> AgentAddress:
-    """Return the address in the file's bytes; raises ValueError."""
+    """Return the address in the file's bytes; raises ValueError if there is none."""
     value = json.loads(data)
     fields = value if isinstance(value, dict) else {}
     url, token, pid = fields.get("url"), fields.get("token"), fields.get("pid")

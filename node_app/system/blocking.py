@@ -1,4 +1,4 @@
-"""Blocking work beside the event loop, in threads that never keep the process alive."""
+"""Runs blocking work beside the event loop, in threads that never keep the process alive."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ Result = TypeVar("Result")
 
 
 async def run_blocking(function: Callable[[], Result], name: str) -> Result:
-    """Run `function` in a daemon thread and return what it returns or raise what it raises.
+    """Run `function` in a daemon thread, wait for it on the event loop, and return its result or raise its error.
 
-    Unlike the loop's own executor, nobody waits for the thread at exit: a volunteer who quits while a large model is
-    being hashed, or while a site does not answer, quits at once. When cancelled, the result is dropped.
+    At exit nobody waits for the thread, unlike those of the loop's own executor: the node quits at once, even if a
+    large model is being hashed or a site does not answer. If the caller is cancelled, the thread runs on and its result
+    is dropped.
+
+    Args:
+        function: runs in the thread, so it may not touch the loop.
+        name: of the thread.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
@@ -32,12 +37,12 @@ async def run_blocking(function: Callable[[], Result], name: str) -> Result:
     def work() -> None:
         try:
             outcome: tuple[Result | None, BaseException | None] = (function(), None)
-        except BaseException as error:  # noqa: BLE001 - handed to the waiter, whatever it is
+        except BaseException as error:  # noqa: BLE001 - handed to the waiter
             outcome = (None, error)
         try:
             loop.call_soon_threadsafe(settle, *outcome)
         except RuntimeError:
-            return  # the loop has ended, and the waiter with it
+            return  # the loop has ended, so nobody waits any more
 
     threading.Thread(target=work, name=name, daemon=True).start()
     return await future

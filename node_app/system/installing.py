@@ -1,7 +1,7 @@
-"""How a person installs what is missing.
+"""Advice for a person who must install a missing package or library.
 
-Invariants: pure, and needs nothing but Python. Only ever from Meshnet's own folder: no registry carries the package, so
-its bare name would fetch whatever stands there.
+Invariants: pure, and needs nothing but Python. Packages are installed from Meshnet's own folder only: no registry
+carries Meshnet, so `pip install meshnet` would fetch an unrelated package of that name.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-# Packages of Debian and Ubuntu with what Qt needs of the system, to be loaded and to show windows with X11 or Wayland;
-# a test compares them with packaging/qt_libraries.py.
+# Packages of Debian and Ubuntu that hold the libraries Qt needs to load and to show windows with X11 or Wayland; a test
+# compares them with packaging/qt_libraries.py.
 QT_PACKAGES: Final = (
     "libdbus-1-3",
     "libegl1",
@@ -43,23 +43,28 @@ QT_PACKAGES: Final = (
     "libzstd1",
     "zlib1g",
 )
-# How glibc says that what a library needs is not there; the libraries named here come with their module, or are built.
+# glibc's message if a library is missing. The excluded ones come with their Python package or are built by `make`, so
+# the system's package manager does not have them.
 _NO_LIBRARY: Final = re.compile(r"(lib(?!Qt|pyside|shiboken|llama|ggml|mtmd)[\w.+-]+): cannot open shared object file")
 
 
 def installing(extra: str) -> str:
-    """Return the advice that brings what an extra of the package names."""
+    """Return the command that installs an extra of the package, for example "tray"."""
     return f"in Meshnet's folder: .venv/bin/pip install -e '.[{extra}]'"
 
 
 def missing_library(problem: str) -> str:
-    """Return the library of the system for whose lack a module could not be loaded; empty where that was not why."""
+    """Return the system library that an import needed and did not find; empty if it failed for another reason.
+
+    Args:
+        problem: the text of the ImportError.
+    """
     found = _NO_LIBRARY.match(problem)
     return found[1] if found else ""
 
 
 def installing_qt(problem: str) -> str:
-    """Return the advice that helps where Qt cannot be loaded: the tray's extra, or what Qt needs of the system."""
+    """Return the advice for a failed import of Qt: install the tray's extra, or the system libraries that Qt needs."""
     if not missing_library(problem):
         return installing("tray")
     packages = " ".join(QT_PACKAGES)

@@ -1,7 +1,7 @@
-"""Log lines of the node: for people, or one JSON object a line.
+"""Log lines of the node: text for people, or one JSON object a line.
 
-Invariants: to stderr, stdout belongs to the ready line; what is logged are ids, codes and figures, never prompts,
-completions, activations, keys or tokens. The last lines are kept, within bounds, for whoever looks at the agent.
+Invariants: logs go to stderr, since stdout belongs to the ready line. They hold ids, codes and figures, never prompts,
+completions, activations, keys or tokens. A bounded number of the last lines is kept in memory; the tray shows them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Final
 
 LIBRARIES_AT_WARNING: Final = ("websockets", "urllib3", "asyncio")
 
-# What is kept of the log in memory: 100 KiB at most.
+# Lines kept in memory: 100 KiB at most.
 RECENT_LINES_MAX: Final = 200
 RECENT_LINE_LENGTH_MAX: Final = 500
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time (UTC), level, logger, message."""
+    """Formats a record as one JSON object: time (UTC), level, logger, message, and exception if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the record as a line without its end."""
         fields = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
@@ -36,7 +36,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class RecentLines(logging.Handler):
-    """The last log lines of this process, as people read them. Safe from any thread."""
+    """Keeps the last log lines of this process as text for people. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,16 +44,16 @@ class RecentLines(logging.Handler):
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record's lines; the oldest go."""
+        """Keep a record's lines; the oldest ones are dropped if there are too many."""
         try:
             lines = self.format(record).splitlines()
-        except Exception:  # noqa: BLE001 - as every handler of logging: a wrong record must not end its caller
+        except Exception:  # noqa: BLE001 - as in every logging handler, a wrong record must not end its caller
             self.handleError(record)
         else:
             self._lines.extend(line[:RECENT_LINE_LENGTH_MAX] for line in lines)
 
     def tail(self) -> list[str]:
-        """Return the lines kept, oldest first."""
+        """Return the kept lines, oldest first."""
         self.acquire()
         try:
             return list(self._lines)
@@ -62,7 +62,7 @@ class RecentLines(logging.Handler):
 
 
 def configure_logging(*, as_json: bool) -> RecentLines:
-    """Set up the root logger, once, at the composition root; return what keeps the last lines."""
+    """Set up the root logger and return the handler that keeps the last lines. Called once, by `main`."""
     handler = logging.StreamHandler()
     handler.setFormatter(
         JsonFormatter() if as_json else logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")

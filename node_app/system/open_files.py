@@ -1,6 +1,6 @@
-"""How many files and connections this process and its worker may hold: as many as the system lets this user have.
+"""Raises the limit of open files for this process and its worker as far as the system allows this user.
 
-Who may dial a worker's link port is anybody, and gRPC stops listening for good once a connection finds no descriptor
+Anybody may dial a worker's link port, and gRPC stops listening for good if a new connection finds no file descriptor
 left: with the usual 1024 an unknown peer needs a thousand idle connections for that. Source: grpc 1.51,
 src/core/lib/iomgr/tcp_server_posix.cc, on_read.
 """
@@ -10,12 +10,12 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-# More than one address can hold connections to one port.
+# One peer address can hold fewer connections to one port, since its port numbers end at 65,535.
 WANTED: Final = 65536
 
 
 def raise_open_files_limit() -> int | None:
-    """Raise the soft limit, for this process and its children; return it, None where the system has none."""
+    """Raise the soft limit for this process and its children, and return it; None if the system has no such limit."""
     if sys.platform == "win32":
         return None
     import resource  # noqa: PLC0415 - not on Windows

@@ -1,4 +1,4 @@
-"""Several loops that live and end together."""
+"""Runs several endless tasks that end together."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 async def race(*coroutines: Coroutine[Any, Any, None]) -> None:
-    """Run `coroutines` until the first one ends, end the others, and raise what the first one raised.
+    """Run `coroutines` until the first one ends, cancel the others, and raise the first one's error if it raised one.
 
-    Also ends them all when cancelled itself; none is left running in any case.
+    If the caller is cancelled, all of them are. None is left running in any case.
     """
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:

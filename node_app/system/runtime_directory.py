@@ -1,6 +1,6 @@
-"""Files that only matter while this machine runs: the workers' sockets, and the turn that all of them share.
+"""Files that are needed only until this machine restarts: the workers' sockets and the compute turn that they share.
 
-Invariants: directories are 0700 and this user's own; a socket's path fits what the kernel takes.
+Invariants: directories are 0700 and owned by this user; a socket's path is no longer than the kernel accepts.
 """
 
 from __future__ import annotations
@@ -17,53 +17,62 @@ SOCKET_PATH_BYTES_MAX: Final = 103
 SOCKET_NAME: Final = "worker.sock"
 TURN_NAME: Final = "compute.turn"
 LINKS_NAME: Final = "links"
-LINK_NAME_CHARACTERS: Final = 37  # that the worker adds: 32 digits of its fingerprint and a suffix
+LINK_NAME_CHARACTERS: Final = 37  # the worker's file name there: 32 digits of its fingerprint and a suffix
 FRESH_PREFIX: Final = "run-"
-FRESH_CHARACTERS: Final = 8  # that tempfile adds
+FRESH_CHARACTERS: Final = 8  # tempfile adds them to the prefix
 
 
 def shared_directory() -> Path:
-    """Return this user's directory for what all nodes of the machine share.
+    """Create this user's directory for the files that all nodes of the machine share, and return it.
 
     Raises:
-        StateError: it is somebody else's.
+        StateError: another user owns it, or it cannot be created.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     user = os.getuid() if hasattr(os, "getuid") else 0
     base = Path(runtime) / "meshnet" if runtime else Path(tempfile.gettempdir()) / f"meshnet-{user}"
     directory = prepare_directory(base)
     if directory.is_symlink() or (hasattr(os, "getuid") and directory.stat().st_uid != user):
-        raise StateError("state_directory", "No runtime directory", f"{directory} is not this user's own")
+        variable = "XDG_RUNTIME_DIR" if runtime else "TMPDIR"
+        message = f"{directory} is a link or belongs to another user; set {variable} to a folder of your own"
+        raise StateError("state_directory", "No runtime directory", message)
     return directory
 
 
 def compute_turn_path() -> Path:
-    """Return the file of the machine-wide compute turn. Source: docs/architecture.md, One machine."""
+    """Return the path of the lock file that lets one worker of this user compute at a time.
+
+    Source: docs/architecture.md, One machine.
+    """
     return shared_directory() / TURN_NAME
 
 
 def local_links_directory() -> Path | None:
-    """Return where this user's workers meet without the network; None where no socket's path would fit.
+    """Create and return the directory in which this user's workers listen for each other.
+
+    None if the path of a socket in it would be too long; the workers use the network then.
 
     Raises:
-        StateError: it is somebody else's.
+        StateError: another user owns it, or it cannot be created.
     """
     directory = prepare_directory(shared_directory() / LINKS_NAME)
     return directory if _fits(directory / ("x" * LINK_NAME_CHARACTERS)) else None
 
 
 def socket_path(state_dir: Path) -> Path:
-    """Return where the worker listens: in the state directory, or in a fresh short one where that is too long.
+    """Return the path of the socket on which the worker listens for its agent.
+
+    It lies in the state directory, or in a new directory with a shorter path if that would be too long.
 
     Raises:
-        StateError: that one's path is too long as well.
+        StateError: the shorter path is too long as well.
     """
     path = prepare_directory(state_dir / "run") / SOCKET_NAME
     if _fits(path):
         return path
     shared = shared_directory()
     if not _fits(shared / f"{FRESH_PREFIX}{'x' * FRESH_CHARACTERS}" / SOCKET_NAME):
-        message = f"{shared} is too long for a socket's path; name a shorter folder in TMPDIR, or a shorter --state-dir"
+        message = f"{shared} is too long for a socket's path; set TMPDIR or --state-dir to a shorter folder"
         raise StateError("state_directory", "Path too long", message)
     return Path(tempfile.mkdtemp(prefix=FRESH_PREFIX, dir=shared)) / SOCKET_NAME
 

@@ -1,6 +1,6 @@
-"""Which folder is this node's: the one asked for, else the environment's, else the usual one of this system.
+"""Chooses the node's state directory: that of the command line, else of the environment, else the system's usual one.
 
-Invariant: the agent, the tray and the doctor choose by the same rule, so that they meet without being told.
+Invariant: the agent, the tray and the doctor all use this rule, so without options they agree on the directory.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ STATE_DIR_VARIABLE: Final = "MESHNET_STATE_DIR"
 
 
 def choose_state_dir(asked: str | None, environment: Mapping[str, str]) -> Path:
-    """Return the state directory; nothing is created.
+    """Return the state directory; it is not created.
 
     Args:
-        asked: value of `--state-dir`; None or empty where it was not given.
-        environment: of the process.
+        asked: value of `--state-dir`; None or empty if it was not given.
+        environment: the variables of this process.
     """
     chosen = asked or environment.get(STATE_DIR_VARIABLE)
     if chosen:
         return Path(chosen).expanduser()
-    import platformdirs  # noqa: PLC0415 - the doctor must be able to say that it is not there
+    import platformdirs  # noqa: PLC0415 - if it is not installed, the doctor must still start and say so
 
     return Path(platformdirs.user_state_dir("meshnet", appauthor=False)) / "node"

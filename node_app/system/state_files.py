@@ -1,7 +1,7 @@
 """The node's files in its state directory: private, whole or absent, and used by one agent at a time.
 
-Invariants: files are 0600 and directories 0700; the lock is the operating system's, so it is free again when its holder
-dies in any way.
+Invariants: files are 0600 and directories 0700; the operating system holds the lock, so it is free again if its holder
+crashes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class StateError(MeshnetError):
 
 
 def prepare_directory(directory: Path) -> Path:
-    """Create `directory` for this user alone and return it; an existing one loses access for others.
+    """Create `directory` for this user alone and return it; if it exists, other users lose access to it.
 
     Raises:
-        StateError: it cannot be created, or belongs to someone else.
+        StateError: it cannot be created, or another user owns it.
     """
     try:
         directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -40,12 +40,12 @@ def prepare_directory(directory: Path) -> Path:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replace `path` by `data`, atomically and durably, readable by this user alone."""
+    """Write `data` to the file at `path`, atomically and durably; only this user can read it."""
     write_whole(path, data, PRIVATE_FILE_MODE)
 
 
 def read_bounded(path: Path, limit_bytes: int) -> bytes | None:
-    """Return the file's bytes, None where there is no such file.
+    """Return the file's bytes; None if there is no such file.
 
     Raises:
         StateError: the file is larger than `limit_bytes` or cannot be read.
@@ -63,10 +63,10 @@ def read_bounded(path: Path, limit_bytes: int) -> bytes | None:
 
 
 def hold_directory(directory: Path) -> AbstractContextManager[None]:
-    """Keep `directory` for this process while the context lasts.
+    """Lock `directory` for this process while the context lasts.
 
     Raises:
-        StateError: another agent holds it.
+        StateError: another agent holds the lock.
     """
-    message = f"another node already runs with {directory}; give each its own --state-dir"
+    message = f"another node already runs with {directory}; give each node its own --state-dir"
     return directory_lock.hold_directory(directory, StateError("state_in_use", "State directory in use", message))

@@ -1,7 +1,7 @@
-"""Why a site cannot be reached, in words instead of exceptions' names.
+"""Explains to people why a site cannot be reached, instead of showing an exception's name.
 
-Invariants: pure; imports no library of the network, of which any may be missing; says nothing of the address itself and
-quotes nothing that came from outside.
+Invariants: pure; imports no network library, since each of them may be missing; the text names no address and quotes
+nothing that came from outside.
 """
 
 from __future__ import annotations
@@ -15,32 +15,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NO_TLS: Final = "it does not speak TLS: is it http://?"
-# How the ssl module words a handshake that takes too long, which has no type of its own.
+# The ssl module's text for a handshake that takes too long; the error has no type of its own.
 _HANDSHAKE_TIMEOUT: Final = "handshake operation timed out"
-# By name: each library has its own.
+# Compared by name, since each library has its own class.
 _CLOSED_ERRORS: Final = frozenset({"ConnectionClosedError", "ConnectionClosedOK"})
 _PROXY_ERRORS: Final = frozenset({"InvalidProxy", "ProxyError"})
 _CLOSED: Final = "it closed the connection without an answer"
-_SAID_BY_TYPE: Final[dict[type[BaseException], str]] = {
+_TEXT_BY_TYPE: Final[dict[type[BaseException], str]] = {
     ConnectionRefusedError: "nothing listens there",
     socket.gaierror: "its name is not found",
-    ConnectionResetError: _CLOSED,  # RemoteDisconnected is one
+    ConnectionResetError: _CLOSED,  # also http.client.RemoteDisconnected, a subclass
     BrokenPipeError: _CLOSED,
 }
 
 
 def why_unreachable(error: BaseException) -> str:
-    """Return why a request or a connection failed, as words that follow "URL cannot be reached: ".
+    """Return why a request or a connection failed, as text that follows "URL cannot be reached: ".
 
     Args:
-        error: of requests, urllib3, websockets or the system; what it was raised from is read as well.
+        error: raised by requests, urllib3, websockets or the system; the errors that caused it are read as well.
     """
     causes = list(_causes(error))
-    words = (_words(cause) for cause in causes)
-    return next((found for found in words if found), None) or _by_number(causes) or "what answers is not understood"
+    texts = (_text(cause) for cause in causes)
+    return next((found for found in texts if found), None) or _by_number(causes) or "its answer is not understood"
 
 
-def _words(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
+    """Return the explanation of one error, "" if it is not known here."""
     if type(error).__name__ in _PROXY_ERRORS:
         return "the proxy that the environment names cannot be used"
     if type(error).__name__ in _CLOSED_ERRORS:
@@ -49,21 +50,22 @@ def _words(error: BaseException) -> str:
     if isinstance(status, int):
         return f"it answers with status {status}"
     if isinstance(error, ssl.SSLError):
-        return _tls_words(error)
+        return _tls_text(error)
     if isinstance(error, TimeoutError) and _HANDSHAKE_TIMEOUT in str(error):
         return f"it does not answer in time; perhaps {_NO_TLS}"
-    return next((words for kind, words in _SAID_BY_TYPE.items() if isinstance(error, kind)), "")
+    return next((text for kind, text in _TEXT_BY_TYPE.items() if isinstance(error, kind)), "")
 
 
-def _tls_words(error: ssl.SSLError) -> str:
+def _tls_text(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return "its certificate is not accepted here"
-    # An alert is TLS: the two have no version or cipher in common.
-    return "it refuses TLS as it is spoken here" if "ALERT" in (error.reason or "") else _NO_TLS
+    # If it answers with an alert, it speaks TLS, but no version or cipher that this machine speaks.
+    is_alert = "ALERT" in (error.reason or "")
+    return "it accepts no version or cipher of TLS that this machine offers" if is_alert else _NO_TLS
 
 
 def _by_number(causes: list[BaseException]) -> str:
-    """What the system says, where nothing says more; a timeout comes with and without a number."""
+    """Return the system's text for the first error number; "" if there is none. A timeout may come without a number."""
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return "it does not answer in time"
     numbers = (cause.errno for cause in causes if isinstance(cause, OSError))
@@ -71,7 +73,7 @@ def _by_number(causes: list[BaseException]) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and all that it wraps, each once: raised from, raised while, `reason`, or given as an argument."""
+    """Yield an error, its cause or context, and the errors in its `reason` and its arguments, all of them once."""
     seen: set[int] = set()
     left = [error]
     while left:

@@ -1,4 +1,4 @@
-"""The native worker as the agent sees it: its process, its gRPC service, its health and its limits.
+"""The agent's side of the native worker: its process, its gRPC service, its health and its limits.
 
-Invariant: the worker's death never takes the agent down, and no worker outlives its agent.
+Invariants: the agent survives if the worker dies; no worker outlives its agent.
 """

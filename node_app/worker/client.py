@@ -1,7 +1,8 @@
 """The agent's end of the worker's gRPC service, on a Unix socket in a private directory.
 
-Invariants: every call has a deadline; a gRPC status becomes a `WorkerError` here and nowhere else; a refusal of a
-session is an answer (`StageRefusedError`), not a failure of the worker. Runs on the event loop that created it.
+Invariants: every call has a deadline; a gRPC status becomes a `WorkerError` here and nowhere else. If the worker
+refuses a session, that is an answer (`StageRefusedError`) and no failure of the worker. Runs on the event loop that
+created it.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ if TYPE_CHECKING:
 
 Read = TypeVar("Read")
 
-# A batch holds everything that one engine step gave, each message 512 KiB at most.
+# A batch holds all messages that one engine step made, each of 512 KiB at most.
 RECEIVE_MAX_BYTES = 64 * 1024 * 1024
 
 CALL_TIMEOUT_S = 5.0
 SILENCE_SLICES = 4
 DETAILS_LENGTH_MAX = 1000
 
-# The worker's details read "code: message"; the code is one of docs/wire.md or of the artifact reader.
+# The details of a refusal have the form "code: message"; docs/wire.md and the artifact reader define the codes.
 _DETAILS = re.compile(r"(?P<code>[a-z][a-z0-9_]{1,47}): (?P<message>.*)", re.DOTALL)
 
 _CHANNEL_OPTIONS = (
     ("grpc.max_receive_message_length", RECEIVE_MAX_BYTES),
     ("grpc.max_send_message_length", RECEIVE_MAX_BYTES),
-    # A restarted worker has the same socket path: it must not inherit the old one's reconnect backoff.
+    # A restarted worker has the same socket path; without this its channel would inherit the old one's backoff.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
@@ -51,12 +52,12 @@ _CHANNEL_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What Load gave.
+    """The worker's answer to Load.
 
     Attributes:
-        contract: the boundary contract of the graph that was really built.
+        contract: the boundary contract of the graph that the engine built.
         weights_bytes, kv_bytes, compute_bytes: memory in use.
-        nextn_bytes: of blocks that draft tokens, which are left in the file.
+        nextn_bytes: of the blocks that draft tokens; they are not loaded.
     """
 
     contract: session_pb2.BoundaryContract
@@ -68,16 +69,16 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """One probe step: engine time in microseconds, and the SHA-256 of its raw output rows."""
+    """The answer to one probe step: engine time in microseconds, and the SHA-256 of the raw output rows."""
 
     compute_us: int
     output_digest: bytes
 
 
 def worker_error(error: grpc.aio.AioRpcError) -> WorkerError:
-    """Translate a gRPC status; the one table of this edge."""
+    """Return the WorkerError for a gRPC status: `worker_lost`, `worker_timeout`, or the code that the worker gave."""
     status = error.code()
-    # The worker quotes what files say.
+    # The worker quotes text from files, which may hold anything.
     details = printable(error.details() or status.name, DETAILS_LENGTH_MAX)
     if status is grpc.StatusCode.UNAVAILABLE:
         return WorkerError(WORKER_LOST, "Worker lost", f"the worker does not answer: {details}")
@@ -90,13 +91,13 @@ def worker_error(error: grpc.aio.AioRpcError) -> WorkerError:
 
 
 async def _awake(reading: Awaitable[Read], silence_s: float) -> Read:
-    """Await a read for `silence_s` at most, counted in slices.
+    """Await a read, for `silence_s` at most.
 
-    An agent that was itself stopped finds one slice gone when it goes on, not the worker's whole silence, and so does
-    not take its own absence for the worker's.
+    The time is counted in slices: if the agent itself was stopped for a while, only one slice has passed when it runs
+    again, so it does not blame the worker for its own pause.
 
     Raises:
-        TimeoutError: nothing came.
+        TimeoutError: nothing came within `silence_s`.
     """
     task = asyncio.ensure_future(reading)
     try:
@@ -111,14 +112,14 @@ async def _awake(reading: Awaitable[Read], silence_s: float) -> Read:
 class Bridge:
     """The stream of relayed frames and edge messages between the agent and its worker.
 
-    One reader and one writer at a time. Ends when either side ends it or the worker dies.
+    One reader and one writer at a time. The stream ends if either side ends it or the worker dies.
     """
 
     def __init__(self, call: grpc.aio.StreamStreamCall[worker_pb2.BridgeBatch, worker_pb2.BridgeBatch]) -> None:
         self._call = call
 
     async def send(self, messages: Sequence[worker_pb2.BridgeMessage]) -> None:
-        """Send one batch; waits while the worker's transport has no room.
+        """Send one batch; wait while the transport has no room.
 
         Raises:
             WorkerError: the stream is broken.
@@ -131,7 +132,7 @@ class Bridge:
             raise WorkerError(WORKER_LOST, "Worker lost", "the bridge is closed") from error
 
     async def batches(self) -> AsyncIterator[Sequence[worker_pb2.BridgeMessage]]:
-        """Yield what the worker sends, one engine step's messages at a time, until the stream ends.
+        """Yield the worker's messages, all those of one engine step at a time, until the stream ends.
 
         Raises:
             WorkerError: the stream broke.
@@ -151,14 +152,18 @@ class Bridge:
 
 
 class WorkerClient:
-    """Typed calls on one worker. Owns the channel; `close` releases it."""
+    """Calls the service of one worker. Owns the channel; `close` releases it."""
 
     def __init__(self, socket_path: Path) -> None:
         self._channel = grpc.aio.insecure_channel(f"unix:{socket_path}", options=_CHANNEL_OPTIONS)
         self._stub = worker_pb2_grpc.WorkerStub(self._channel)
 
     async def describe(self) -> worker_pb2.DescribeReply:
-        """Return versions, devices and the peers' address."""
+        """Return the worker's versions, its devices and the address on which it listens for peers.
+
+        Raises:
+            WorkerError: the worker failed or did not answer in time.
+        """
         try:
             reply: worker_pb2.DescribeReply = await self._stub.Describe(
                 worker_pb2.DescribeRequest(), timeout=CALL_TIMEOUT_S, wait_for_ready=True
@@ -168,10 +173,10 @@ class WorkerClient:
         return reply
 
     async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadResult:
-        """Load a shard; progress must come at least every `silence_timeout_s`.
+        """Load a shard and return its sizes and contract. The worker must tell of progress every `silence_timeout_s`.
 
         Raises:
-            WorkerError: refused, failed, or no progress in time.
+            WorkerError: the worker refused or failed, or told of no progress in time.
         """
         call = self._stub.Load(request)
         try:
@@ -191,17 +196,17 @@ class WorkerClient:
         except grpc.aio.AioRpcError as error:
             raise worker_error(error) from error
         except TimeoutError as error:
-            message = f"no progress for {silence_timeout_s:g} s"
+            message = f"loading made no progress for {silence_timeout_s:g} s"
             raise WorkerError(WORKER_TIMEOUT, "Load does not advance", message) from error
         finally:
             call.cancel()
 
     async def open_session(self, spec: session_pb2.SessionSpec, timeout_s: float) -> session_pb2.BoundaryContract:
-        """Open a stage and return the contract the worker holds it to.
+        """Open a session's stage and return the boundary contract by which the worker serves it.
 
         Raises:
-            StageRefusedError: the worker does not admit it.
-            WorkerError: the worker failed.
+            StageRefusedError: the worker does not admit the session.
+            WorkerError: the worker failed or did not answer in time.
         """
         request = worker_pb2.OpenSessionRequest(spec=spec)
         try:
@@ -213,7 +218,11 @@ class WorkerClient:
         return reply.contract
 
     async def close_session(self, session: bytes, epoch: int, reason: str) -> bool:
-        """Close a session up to `epoch`; True where it was open. Idempotent."""
+        """Close a session's stages up to `epoch`; True if one was open. Idempotent.
+
+        Raises:
+            WorkerError: the worker failed or did not answer in time.
+        """
         request = worker_pb2.CloseSessionRequest(session=session, epoch=epoch, reason=reason)
         try:
             reply: worker_pb2.CloseSessionReply = await self._stub.CloseSession(request, timeout=CALL_TIMEOUT_S)
@@ -237,13 +246,13 @@ class WorkerClient:
         except grpc.aio.AioRpcError as error:
             raise worker_error(error) from error
         except TimeoutError as error:
-            message = f"no sign of life for {silence_timeout_s:g} s"
+            message = f"the worker sent no status for {silence_timeout_s:g} s"
             raise WorkerError(WORKER_TIMEOUT, "Worker stalled", message) from error
         finally:
             call.cancel()
 
     async def probe(self, rows: int, timeout_s: float) -> ProbeResult:
-        """Run `rows` fixed rows through the engine in a private sequence.
+        """Run `rows` fixed rows through the engine, in a sequence that no session uses.
 
         Raises:
             WorkerError: the step failed or took longer than `timeout_s`.
@@ -256,10 +265,11 @@ class WorkerClient:
         return ProbeResult(reply.compute_us, reply.output_digest)
 
     async def run_rows(self, request: worker_pb2.ProbeRequest, timeout_s: float) -> frame_pb2.Tensor:
-        """Run the request's rows through the engine in a private sequence and return what they give, as raw f32.
+        """Run the request's rows through the engine, in a sequence that no session uses; return the output rows.
 
         Raises:
-            WorkerError: a step failed or took longer than `timeout_s`; `wrong_shape`: the answer is no such rows.
+            WorkerError: a step failed or took longer than `timeout_s`; `wrong_shape`: the answer is not one raw f32
+                tensor.
         """
         try:
             reply: worker_pb2.ProbeReply = await self._stub.Probe(request, timeout=timeout_s)
@@ -271,16 +281,20 @@ class WorkerClient:
         return outputs[0]
 
     async def unload(self) -> None:
-        """Free the shard; one can be loaded again."""
+        """Free the loaded shard; afterwards another one can be loaded.
+
+        Raises:
+            WorkerError: the worker failed or did not answer in time.
+        """
         try:
             await self._stub.Unload(worker_pb2.UnloadRequest(), timeout=CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError as error:
             raise worker_error(error) from error
 
     def bridge(self) -> Bridge:
-        """Open the stream of relayed messages; one at a time."""
+        """Open the stream of relayed messages; a worker has one at a time."""
         return Bridge(self._stub.Bridge())
 
     async def close(self) -> None:
-        """Release the channel; calls in progress end. Idempotent."""
+        """Release the channel and cancel the calls in progress. Idempotent."""
         await self._channel.close(grace=None)

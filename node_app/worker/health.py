@@ -1,8 +1,8 @@
-"""Whether a running worker is still of use, judged from what it does.
+"""Judges from a running worker's steps whether it still computes.
 
-Invariants: pure; health means that steps go through the engine, never that a process exists. A worker that is busy with
-real rows proves itself and gets no probe; an idle one is probed; one step that never ends is a stall even though the
-worker still answers.
+Invariants: pure. A worker is healthy if steps go through its engine; that its process exists is not enough. While it
+computes for sessions it needs no probe; if it is idle, it is probed. If one step never ends, it has stalled, even if it
+still answers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ class HealthLimits:
     """Deadlines of one worker, in seconds.
 
     Attributes:
-        status_interval_s: how often the worker reports by itself.
-        silence_s: without a report for this long it is stalled (stopped, swapped out, deadlocked).
-        probe_interval_s: an engine without a step for this long is probed.
-        probe_deadline_s: a probe step must be through by then.
-        step_s: no single engine step may last longer.
+        status_interval_s: the worker reports its status this often.
+        silence_s: if no status comes for this long, the worker has stalled (stopped, swapped out or deadlocked).
+        probe_interval_s: if the engine has made no step for this long, it is probed.
+        probe_deadline_s: a probe must be answered within this time.
+        step_s: an engine step may last this long.
     """
 
     status_interval_s: float = 0.25
@@ -33,7 +33,13 @@ class HealthLimits:
 
 @dataclass(frozen=True, slots=True)
 class EngineActivity:
-    """What a status says about the engine."""
+    """The engine's part of a worker's status.
+
+    Attributes:
+        steps: made since the worker started.
+        is_computing: a step runs now.
+        step_age_s: how long ago the present step began or the last one ended.
+    """
 
     steps: int
     is_computing: bool
@@ -41,7 +47,7 @@ class EngineActivity:
 
 
 class ProbeClock:
-    """Tells when a probe is due. Not thread-safe."""
+    """Decides when a probe is due. Not thread-safe. All times are of one monotonic clock."""
 
     def __init__(self, limits: HealthLimits, now_s: float) -> None:
         self._limits = limits
@@ -49,20 +55,20 @@ class ProbeClock:
         self._last_proof_s = now_s
 
     def observe(self, activity: EngineActivity, now_s: float) -> None:
-        """Take a status into account: a new step is as good as a probe."""
+        """Note a status; if steps were made since the last one, they prove as much as a probe."""
         if activity.steps != self._steps:
             self._steps = activity.steps
             self.prove(now_s)
 
     def prove(self, now_s: float) -> None:
-        """A step went through the engine at `now_s`."""
+        """Note that a step went through the engine at `now_s`."""
         self._last_proof_s = now_s
 
     def is_due(self, activity: EngineActivity, now_s: float) -> bool:
-        """Whether the engine has been idle for so long that it must prove itself."""
+        """Whether the engine has been idle for so long that it must be probed."""
         return not activity.is_computing and now_s - self._last_proof_s >= self._limits.probe_interval_s
 
 
 def is_stuck(activity: EngineActivity, limits: HealthLimits) -> bool:
-    """Whether one engine step lasts longer than any may."""
+    """Whether the present engine step lasts longer than `limits.step_s`."""
     return activity.is_computing and activity.step_age_s > limits.step_s

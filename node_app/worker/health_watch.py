@@ -1,7 +1,7 @@
-"""Follows a running worker's status and probes it when it is idle.
+"""Follows a running worker's status and probes it if it is idle.
 
-Invariant: returns once, with the reason the worker is of no use; both waits have deadlines (`HealthLimits`), so a
-stopped or deadlocked worker is found without its help. Ends cleanly when cancelled.
+Invariants: waits for a status and for a probe have deadlines (`HealthLimits`), so a stopped or deadlocked worker is
+found without its help. Cancelling ends the watch and its probe.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     StatusListener = Callable[[worker_pb2.StatusReply], None]
     ProbeListener = Callable[[ProbeResult], None]
 
-# The engine is full of other people's sessions: it did not fail, and their steps prove it.
+# The engine has no room for a probe beside its sessions. It has not failed: their steps prove that it computes.
 INCONCLUSIVE_CODES = frozenset({FailureCode.KV_EXHAUSTED, FailureCode.TOO_MANY_SESSIONS})
 
 
 class HealthWatch:
-    """One watch over one worker; used once, on the event loop of the client."""
+    """Watches one worker; used once, on the event loop of the client."""
 
     def __init__(
         self, client: WorkerClient, limits: HealthLimits, on_status: StatusListener, on_probe: ProbeListener
@@ -43,7 +43,7 @@ class HealthWatch:
         self._probe: asyncio.Task[ProbeResult] | None = None
 
     async def until_sick(self) -> tuple[EndCause, WorkerError]:
-        """Return what is wrong with the worker, once something is."""
+        """Return when the worker is found to have failed, with the cause and the error."""
         interval_ms = int(self._limits.status_interval_s * MILLISECONDS_PER_S)
         try:
             async for status in self._client.watch_status(interval_ms, self._limits.silence_s):
@@ -61,7 +61,7 @@ class HealthWatch:
         now_s = time.monotonic()
         self._clock.observe(activity, now_s)
         if is_stuck(activity, self._limits):
-            message = f"one step lasts longer than {self._limits.step_s:g} s"
+            message = f"a step of the worker lasts longer than {self._limits.step_s:g} s"
             return EndCause.STALLED, WorkerError("worker_stalled", "Worker stalled", message)
         if self._probe is None:
             if self._clock.is_due(activity, now_s):

@@ -1,8 +1,8 @@
-"""How much of this machine a worker may use, decided before anything is loaded.
+"""Decides how many threads and how much memory a worker may use, before anything is loaded.
 
-Invariant: pure. Weights, what all sessions keep, compute buffers and room for the operating system must fit together,
-by the sums of `meshnet inspect`; what does not fit is refused here with the figures, not found out by the kernel at
-the first token.
+Invariants: pure. Weights, the caches of all sessions, compute buffers and room for the operating system must fit into
+the memory, by the sums that `meshnet inspect` also shows. If they do not, the shard is refused here and the figures are
+named; otherwise the kernel would kill the worker at the first token.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CONTEXT_LENGTH = 4096
 
-# Left to the rest of the machine: the larger of a fixed amount and a part of all memory.
+# Left to the rest of the machine: the fixed amount or this part of the available memory, whichever is larger.
 SYSTEM_HEADROOM_BYTES = 512 * 1024 * 1024
 SYSTEM_HEADROOM_PART = 0.05
 
@@ -29,13 +29,13 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ShardNeed:
-    """What the asked shard needs.
+    """The sizes of a shard that decide how much memory it needs.
 
     Attributes:
-        weights_bytes: of the owned tensors.
-        caches: of the owned layers.
+        weights_bytes: of the tensors that the shard owns.
+        caches: one for each of its layers.
         width: elements of a hidden row.
-        model_context_length: positions the model was trained for.
+        model_context_length: the number of positions for which the model was trained.
     """
 
     weights_bytes: int
@@ -44,11 +44,11 @@ class ShardNeed:
     model_context_length: int
 
     def cache_bytes(self, load: Load) -> int:
-        """What the worker allocates for its sessions."""
+        """Return the bytes that the worker allocates for the caches of its sessions."""
         return cache_bytes(self.caches, load)
 
     def total_bytes(self, load: Load) -> int:
-        """Weights, caches and buffers."""
+        """Return the bytes of weights, caches and compute buffers together."""
         return self.weights_bytes + self.cache_bytes(load) + compute_bytes(self.width, load)
 
 
@@ -63,7 +63,7 @@ class AskedLimits:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
-    """What Load is told. `kv_cells` is the total over all sessions."""
+    """The limits that the worker is given with Load. `kv_cells` is the total of all sessions."""
 
     threads: int
     context_length: int
@@ -73,22 +73,22 @@ class WorkerLimits:
 
 
 def plan_limits(need: ShardNeed, asked: AskedLimits, cores: int, memory_bytes: int | None) -> WorkerLimits:
-    """Choose threads, context and KV cells.
+    """Choose threads, context length, sessions and KV cells.
 
-    The context length is part of a route's contract (it picks rope factors), so memory never changes it: a node short
-    of memory serves fewer sessions at once, down to one, or none at all. Source: docs/adr/0007.
+    If memory is short, the node serves fewer sessions at once. It never shortens the context: its length is part of a
+    route's contract, since it decides the rope factors. Source: docs/adr/0007.
 
     Args:
         need: of the shard.
         asked: limits that the volunteer asked for.
-        cores: running threads that make sense here.
-        memory_bytes: available now; None where unknown, then nothing is refused.
+        cores: the number of threads that can run at once here.
+        memory_bytes: available now; if it is unknown (None), nothing is refused.
 
     Raises:
-        WorkerError: `not_enough_memory`, with the figures; or `context_too_long`.
+        WorkerError: `not_enough_memory`: not even one session fits; `context_too_long`: longer than the model's.
     """
     context_length = _context_length(need, asked)
-    # The engine gives every sequence cells of its own, a whole context of them: what does not fit is a session less.
+    # The engine reserves a whole context of cells for every session, so less memory means fewer sessions.
     sessions = asked.max_sessions
     if memory_bytes is not None:
         sessions = _sessions_that_fit(need, context_length, sessions, memory_bytes)
@@ -107,7 +107,7 @@ def _context_length(need: ShardNeed, asked: AskedLimits) -> int:
     if asked.context_length is None:
         return min(need.model_context_length, DEFAULT_CONTEXT_LENGTH)
     if asked.context_length > need.model_context_length:
-        message = f"--context {asked.context_length}: the model has {need.model_context_length} positions"
+        message = f"--context {asked.context_length}: the model has only {need.model_context_length} positions"
         raise WorkerError("context_too_long", "Context too long", message)
     return asked.context_length
 
@@ -117,7 +117,7 @@ def _headroom_bytes(memory_bytes: int) -> int:
 
 
 def _sessions_that_fit(need: ShardNeed, context_length: int, asked: int, memory_bytes: int) -> int:
-    """Return the most sessions, up to `asked`, that fit; 0: not even one."""
+    """Return how many sessions fit, at most `asked`; 0 if not even one does."""
     left_bytes = memory_bytes - _headroom_bytes(memory_bytes)
     counts = range(1, asked + 1)
     return bisect_right(counts, left_bytes, key=lambda count: need.total_bytes(Load(context_length, count)))

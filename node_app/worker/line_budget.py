@@ -1,6 +1,7 @@
 """How much of what a worker prints is logged: each unknown peer at its link port makes it print a line.
 
-Invariants: pure; a start's lines all fit; what is left out is counted, and told with the next line that fits.
+Invariants: pure; the lines of a start all fit; omitted lines are counted, and their number comes with the next line
+that fits.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ LINES_PER_S: Final = 1.0
 
 @dataclass(slots=True)
 class LineBudget:
-    """A bucket of lines. Times in s, of one monotonic clock."""
+    """A bucket that fills by LINES_PER_S lines a second, up to BURST_LINES. Times in s, of one monotonic clock."""
 
     filled_at_s: float
     _lines: float = BURST_LINES
     _left_out: int = 0
 
     def take(self, now_s: float) -> int | None:
-        """Return how many lines were left out before this one; None where it is left out too."""
+        """Return how many lines were omitted before this one; None if this one must be omitted as well."""
         self._lines = min(BURST_LINES, self._lines + (now_s - self.filled_at_s) * LINES_PER_S)
         self.filled_at_s = now_s
         if self._lines < 1:

@@ -1,7 +1,7 @@
-"""How fast this shard computes, in the terms the site's planner counts with.
+"""Measures how fast the loaded shard computes, in the figures that the site's planner uses.
 
-Invariants: times are the worker's own engine times of real steps (Probe), so the planner compares nodes by what they
-do; medians, because a volunteer's machine does other things too.
+Invariants: times are engine times of real steps (Probe), measured by the worker itself. They are medians, because a
+volunteer's machine has other work as well.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ PREFILL_REPEATS = 2
 TRACKED_PROBES = 9
 PROBE_TIMEOUT_S = 120.0
 
-# The engine takes fewer rows in one step than asked; a smaller chunk measures as well.
+# The engine takes fewer rows in one step than were asked for; a smaller chunk can be measured instead.
 TOO_MANY_ROWS_CODES = frozenset({FailureCode.MESSAGE_TOO_LARGE, FailureCode.WRONG_SHAPE})
 
 
 class Prober(Protocol):
-    """What measuring needs of a worker."""
+    """The part of `WorkerClient` that measuring uses."""
 
     async def probe(self, rows: int, timeout_s: float) -> ProbeResult:
-        """Run `rows` fixed rows through the engine."""
+        """Run `rows` fixed rows through the engine and return the time that they took."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardShape:
-    """What the times are spread over.
+    """The sizes of a shard by which measured times are divided.
 
     Attributes:
-        n_layers: layers of this shard.
-        tail_share: bytes of norm and output head over all weight bytes read for one row; 0 where not owned.
-        chunk_rows: rows of a full prefill chunk here.
+        n_layers: of this shard.
+        tail_share: bytes of norm and output head divided by all weight bytes read for one row; 0 if the shard owns
+            neither.
+        chunk_rows: rows of a full prefill chunk.
     """
 
     n_layers: int
@@ -52,7 +53,13 @@ class ShardShape:
 
 @dataclass(frozen=True, slots=True)
 class ShardSpeed:
-    """Measured times in milliseconds; per layer and row where the name says so."""
+    """Measured times.
+
+    Attributes:
+        decode_ms_per_layer: of a step of one row, in one layer.
+        prefill_ms_per_layer: of one row of a prompt chunk, in one layer.
+        tail_ms: norm and output head for one row.
+    """
 
     decode_ms_per_layer: float
     prefill_ms_per_layer: float
@@ -60,10 +67,11 @@ class ShardSpeed:
 
 
 def spread_times(shape: ShardShape, decode_us: float, prefill_us: float) -> ShardSpeed:
-    """Spread two measured steps over the shard's layers.
+    """Divide the times of two measured steps by the shard's layers and rows.
 
-    A decode step reads every weight once and is bound by that, so the tail's part of it is its part of the bytes. In a
-    chunk only the last row needs the output head, so one tail time is taken off and the rest is spread over the rows.
+    A decode step takes as long as reading every weight once, so the tail's part of the time is its part of the bytes.
+    In a chunk only the last row needs the output head, so one tail time is subtracted, and the rest is divided by the
+    layers and rows.
 
     Args:
         shape: the shard.
@@ -82,10 +90,15 @@ def spread_times(shape: ShardShape, decode_us: float, prefill_us: float) -> Shar
 
 
 class SpeedTracker:
-    """A shard's speed, kept true by every later probe of one row.
+    """A shard's speed, corrected by every later probe of one row.
 
-    What was measured at the start may have met a busy machine, and machines become busy later. Recent single rows say
-    how fast the machine is now; chunks are assumed to have slowed down or sped up alike. Not thread-safe.
+    The machine may have been busy during the first measurement, or may become busy later. Recent probes of one row say
+    how fast it is now; chunks are assumed to have become slower or faster by the same factor. Not thread-safe.
+
+    Args:
+        shape: of the shard.
+        decode_us: engine times of steps of one row, microseconds; at least one.
+        prefill_us: engine time of a step of `shape.chunk_rows` rows, microseconds.
     """
 
     def __init__(self, shape: ShardShape, decode_us: list[int], prefill_us: float) -> None:
@@ -95,19 +108,21 @@ class SpeedTracker:
         self._prefill_us = prefill_us
 
     def observe(self, decode_us: int) -> None:
-        """Take a later single-row step into account."""
+        """Add the engine time of a later step of one row, microseconds."""
         self._decode_us.append(decode_us)
 
     @property
     def speed(self) -> ShardSpeed:
-        """The speed of the recent probes."""
+        """The speed by the median of the last probes."""
         decode_us = statistics.median(self._decode_us)
         change = decode_us / self._first_decode_us if self._first_decode_us else 1.0
         return spread_times(self._shape, decode_us, self._prefill_us * change)
 
 
 async def measure_shard(worker: Prober, shape: ShardShape) -> SpeedTracker:
-    """Measure a loaded shard; takes DECODE_REPEATS + PREFILL_REPEATS + 2 steps.
+    """Measure a loaded shard with DECODE_REPEATS steps of one row and PREFILL_REPEATS of a chunk.
+
+    If the engine takes no step of that many rows, the chunk is halved until it does.
 
     Raises:
         WorkerError: a step failed.

@@ -1,9 +1,9 @@
-"""The worker's operating system process: started, ready, ended.
+"""The worker's process: starts it, waits until it is ready, logs its output and ends it.
 
-Invariants: the child dies with the agent however the agent dies (the kernel sends it SIGKILL, and the worker watches
+Invariants: the child dies with the agent, however the agent dies (the kernel sends it SIGKILL, and the worker watches
 its parent itself); it gets no variable named MESHNET_*, so no token; every wait has a deadline; `end` is idempotent
-and leaves neither process nor pump behind. Used from the event loop of the main thread only: the kernel's death signal
-follows the *thread* that started the child.
+and leaves neither a process nor a task behind. Used from the event loop of the main thread only, since the kernel kills
+the child when the *thread* that started it ends.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ LINE_LIMIT_BYTES = 64 * 1024
 KILL_TIMEOUT_S = 10.0
 # Under memory pressure the kernel should take the worker, whose death the agent survives, and not the agent.
 OOM_SCORE_ADJUSTMENT = 500
-# How the worker begins what it says of itself; libraries write to the same stream.
-OWN_WORDS = "meshnet-worker: "
-LAST_WORDS_LENGTH_MAX = 200
-LAST_WORDS_TIMEOUT_S = 1.0
+# The worker's own messages begin with this; lines of its libraries on the same stream do not.
+OWN_PREFIX = "meshnet-worker: "
+LAST_MESSAGE_LENGTH_MAX = 200
+LAST_MESSAGE_TIMEOUT_S = 1.0
 
-# Exit status of a worker that cannot serve, and says why: its port may be free later.
+# Exit status of a worker that cannot serve and says why, for example because its port is taken; it may serve later.
 EXIT_CANNOT_SERVE = 1
-# How what it says ends where something is not installed.
+# The worker's message ends with this if a package of Python is missing.
 MISSING_EXTRA = " [missing_extra]"
-# From here on a shell tells by its own status which signal ended what it ran.
+# If a signal ends a program that a shell runs, the shell's exit status is this plus the signal's number.
 SHELL_SIGNAL_STATUS = 128
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerCommand:
-    """How a worker is started.
+    """The program and the options with which a worker is started.
 
     Attributes:
         program: absolute path.
-        socket_path: where it listens for the agent; its directory is 0700.
-        link_listen: `host:port` for peers; empty: no listener.
-        local_links: gives the directory, 0700, where workers of this user and machine meet; None: the network only.
-            Asked at each start: it may have been removed meanwhile.
+        socket_path: the Unix socket on which it listens for the agent; the directory is 0700.
+        link_listen: `host:port` on which it listens for peers; empty if it must not.
+        local_links: returns the directory, 0700, in which workers of this user and machine listen for each other; None
+            if they use the network only. Called at each start, since the directory may have been removed meanwhile.
     """
 
     program: Path
@@ -65,7 +65,7 @@ class WorkerCommand:
     local_links: Callable[[], Path | None]
 
     def arguments(self, parent_pid: int) -> list[str]:
-        """Return the command line."""
+        """Return the command line of a worker that ends if process `parent_pid` does."""
         line = [str(self.program), "--socket", str(self.socket_path), "--parent-pid", str(parent_pid)]
         if self.link_listen:
             line += ["--link-listen", self.link_listen]
@@ -76,10 +76,10 @@ class WorkerCommand:
 
 
 def find_worker_program(asked: Path | None) -> Path:
-    """Return the worker to run: the one asked for, else the checkout's build, else the one on PATH.
+    """Return the path of the worker program: `asked`, else the checkout's build, else the one on PATH.
 
     Raises:
-        WorkerError: there is none.
+        WorkerError: there is no such program.
     """
     installed = shutil.which(WORKER_PROGRAM)
     built = built_folder() / WORKER_PROGRAM
@@ -87,12 +87,15 @@ def find_worker_program(asked: Path | None) -> Path:
     for candidate in candidates:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate.resolve()
-    where = str(asked) if asked is not None else f"{BUILD_FOLDER / WORKER_PROGRAM} or {WORKER_PROGRAM} on PATH"
-    raise WorkerError("worker_missing", "No worker program", f"no program at {where}; `make native` builds it")
+    place = str(asked) if asked is not None else f"{BUILD_FOLDER / WORKER_PROGRAM} or {WORKER_PROGRAM} on PATH"
+    raise WorkerError("worker_missing", "No worker program", f"no program at {place}; `make native` builds it")
 
 
 def worker_environment(environment: dict[str, str]) -> dict[str, str]:
-    """Return the variables a worker may see: none of ours (tokens), and no debugger at an abort of ggml."""
+    """Return the worker's environment: without Meshnet's variables, which hold tokens.
+
+    GGML_NO_BACKTRACE keeps ggml from starting a debugger if it aborts.
+    """
     kept = {name: value for name, value in environment.items() if not name.startswith("MESHNET_")}
     return kept | {"GGML_NO_BACKTRACE": "1"}
 
@@ -103,7 +106,7 @@ class WorkerProcess:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._pumps: list[asyncio.Task[None]] = []
-        self._last_words = ""
+        self._last_message = ""
 
     @property
     def pid(self) -> int:
@@ -112,10 +115,10 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, command: WorkerCommand, ready_timeout_s: float) -> WorkerProcess:
-        """Start a worker and return once it listens.
+        """Start a worker and return when it listens.
 
         Raises:
-            WorkerError: it cannot be run, ended, or printed no ready line in time; nothing is left running.
+            WorkerError: it cannot be run, it ended, or it printed no ready line in time; nothing is left running.
             StateError: the directory for local links cannot be used.
         """
         command.socket_path.unlink(missing_ok=True)  # left by a worker that was killed
@@ -127,7 +130,7 @@ class WorkerProcess:
                 stderr=asyncio.subprocess.PIPE,
                 limit=LINE_LIMIT_BYTES,
                 env=worker_environment(dict(os.environ)),
-                start_new_session=True,  # Ctrl-C reaches the agent, which ends the worker in order
+                start_new_session=True,  # so Ctrl-C reaches only the agent, which then ends the worker in order
             )
         except OSError as error:
             raise WorkerError(
@@ -142,37 +145,39 @@ class WorkerProcess:
         return worker
 
     async def _become_ready(self, timeout_s: float) -> None:
-        errors = asyncio.create_task(_log_lines(self._stderr, self._note_words), name="worker-stderr")
+        errors = asyncio.create_task(_log_lines(self._stderr, self._note_message), name="worker-stderr")
         self._pumps.append(errors)
         try:
             async with asyncio.timeout(timeout_s):
                 line = await self._stdout.readline()
                 status = None if line else await self._process.wait()
         except TimeoutError as error:
-            message = f"no ready line within {timeout_s:g} s"
+            message = f"the worker was not ready within {timeout_s:g} s"
             raise WorkerError("worker_not_ready", "Worker did not start", message) from error
         except ValueError as error:
-            raise WorkerError("worker_not_ready", "Worker did not start", "its first line is too long") from error
+            message = "the worker's first line is too long"
+            raise WorkerError("worker_not_ready", "Worker did not start", message) from error
         if status is not None:
-            await asyncio.wait([errors], timeout=LAST_WORDS_TIMEOUT_S)
-            raise ended_early(status, self._last_words)
+            await asyncio.wait([errors], timeout=LAST_MESSAGE_TIMEOUT_S)
+            raise ended_early(status, self._last_message)
         if not _is_ready_line(line):
-            raise WorkerError("worker_not_ready", "Worker did not start", "its first line is not a ready line")
+            message = "the worker's first line is not a ready line"
+            raise WorkerError("worker_not_ready", "Worker did not start", message)
         self._pumps.append(asyncio.create_task(_log_lines(self._stdout), name="worker-stdout"))
 
-    def _note_words(self, line: str) -> None:
-        if line.startswith(OWN_WORDS):
-            self._last_words = line.removeprefix(OWN_WORDS)[:LAST_WORDS_LENGTH_MAX]
+    def _note_message(self, line: str) -> None:
+        if line.startswith(OWN_PREFIX):
+            self._last_message = line.removeprefix(OWN_PREFIX)[:LAST_MESSAGE_LENGTH_MAX]
 
     async def wait(self) -> int:
-        """Return the exit status once the process ended (negative: the signal that ended it)."""
+        """Wait for the process to end and return its exit status; negative if a signal ended it."""
         return await self._process.wait()
 
     async def end(self, grace_s: float) -> None:
-        """End the process: ask, wait `grace_s` at most, then kill it and all it started. Idempotent.
+        """Ask the process to end, wait `grace_s` at most, then kill it and its children. Idempotent.
 
         Raises:
-            WorkerError: the kernel did not let it go within KILL_TIMEOUT_S (it hangs in a device).
+            WorkerError: it still exists KILL_TIMEOUT_S after it was killed, because it hangs in a device.
         """
         if self._process.returncode is None and grace_s > 0:
             self._signal(signal.SIGTERM)
@@ -181,7 +186,8 @@ class WorkerProcess:
         if self._process.returncode is None:
             self._signal(signal.SIGKILL)  # ends a stopped process too
             if not await self._has_ended_within(KILL_TIMEOUT_S):
-                raise WorkerError("worker_unkillable", "Worker hangs", f"process {self.pid} does not end")
+                message = f"the worker, process {self.pid}, does not end; it may hang in a device: restart the machine"
+                raise WorkerError("worker_unkillable", "Worker hangs", message)
         for pump in self._pumps:
             pump.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
@@ -195,7 +201,7 @@ class WorkerProcess:
         return True
 
     def _signal(self, number: signal.Signals) -> None:
-        """Signal the worker's process group, which is its own, so that nothing it started stays behind."""
+        """Send a signal to the worker and its children: they form a process group of their own."""
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
@@ -211,7 +217,7 @@ class WorkerProcess:
 
 
 def describe_exit(status: int) -> str:
-    """Return an exit status in words."""
+    """Return an exit status as text for people; negative: the signal that ended the process."""
     if status >= 0:
         return f"exit status {status}"
     try:
@@ -220,26 +226,27 @@ def describe_exit(status: int) -> str:
         return f"signal {-status}"
 
 
-def ended_early(status: int, last_words: str) -> WorkerError:
+def ended_early(status: int, last_message: str) -> WorkerError:
     """Return the error for a program that ended before its ready line.
 
-    `worker_unusable`: it ended by itself, and nothing it says gives hope that it will not do so again.
+    The code is `worker_not_ready` if it may start at another try: a signal ended it, or its message names a reason that
+    can pass. Else it is `worker_unusable`.
 
     Args:
         status: its exit status; negative: the signal that ended it.
-        last_words: what it said of itself; empty: nothing.
+        last_message: the worker's last message, without the prefix; empty if it printed none.
     """
     is_signal = status < 0 or status > SHELL_SIGNAL_STATUS
-    is_passing = status == EXIT_CANNOT_SERVE and bool(last_words) and not last_words.endswith(MISSING_EXTRA)
+    is_passing = status == EXIT_CANNOT_SERVE and bool(last_message) and not last_message.endswith(MISSING_EXTRA)
     is_unusable = not is_signal and not is_passing
-    why = last_words or ("is it a meshnet-worker?" if is_unusable else "")
-    message = f"the worker ended before it was ready ({describe_exit(status)})" + (f": {why}" if why else "")
+    reason = last_message or ("is it a meshnet-worker?" if is_unusable else "")
+    message = f"the worker ended before it was ready ({describe_exit(status)})" + (f": {reason}" if reason else "")
     return WorkerError("worker_unusable" if is_unusable else "worker_not_ready", "Worker did not start", message)
 
 
 def _piped(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
     if stream is None:
-        raise WorkerError("worker_not_ready", "Worker did not start", "its output is not connected")
+        raise WorkerError("worker_not_ready", "Worker did not start", "the worker's output is not connected")
     return stream
 
 
@@ -252,24 +259,24 @@ def _is_ready_line(line: bytes) -> bool:
 
 
 async def _log_lines(stream: asyncio.StreamReader, note: Callable[[str], None] | None = None) -> None:
-    """Log what the worker prints, as far as it is not too much, and pass it to `note`; ends with the stream.
+    """Log the lines of a stream within a LineBudget, and pass all of them to `note`; returns when the stream ends.
 
-    All of it is read, so that the pipe never fills.
+    It reads on even if lines are omitted, since a full pipe would stop the worker.
     """
     budget = LineBudget(time.monotonic())
     while True:
         try:
             line = await stream.readline()
         except ValueError:
-            continue  # longer than the limit: the reader dropped it
+            continue  # the line was longer than LINE_LIMIT_BYTES, and the reader dropped it
         if not line:
             return
-        # Libraries quote what files say, and what is logged may stand on a terminal.
-        words = printable(line.decode("utf-8", "replace").rstrip(), LINE_LIMIT_BYTES)
+        # Libraries quote text from files, and the log may be shown on a terminal.
+        text = printable(line.decode("utf-8", "replace").rstrip(), LINE_LIMIT_BYTES)
         if note is not None:
-            note(words)
-        left_out = budget.take(time.monotonic())
-        if left_out:
-            logger.warning("worker: %d lines are not shown", left_out)
-        if left_out is not None:
-            logger.info("worker: %s", words)
+            note(text)
+        omitted = budget.take(time.monotonic())
+        if omitted:
+            logger.warning("worker: %d lines are not shown", omitted)
+        if omitted is not None:
+            logger.info("worker: %s", text)

@@ -1,6 +1,6 @@
-"""A stage that this node does not open, or not any longer.
+"""The error for a stage that this node does not open or keep open, and the codes that only a node gives.
 
-Invariant: the codes below are those that only a node can give. Source: docs/wire.md, Failure codes.
+Source: docs/wire.md, Failure codes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Final
 from meshnet.errors import RouteError
 from meshnet.failure_codes import NodeCode
 
-# The worker of a session died or was judged dead. Not the stage's peers' fault, so not `stage_lost`.
+# The session's worker died or was judged dead. `stage_lost` would blame a peer of the stage.
 WORKER_LOST: Final = NodeCode.WORKER_LOST.value
 # The worker did not answer a call within its deadline.
 WORKER_TIMEOUT: Final = NodeCode.WORKER_TIMEOUT.value
-# The relay connection stayed away for longer than a session can wait.
+# The connection to the relay was lost for longer than a session can wait.
 RELAY_LOST: Final = NodeCode.RELAY_LOST.value
-# The route was planned with a worker that has been replaced since; its neighbours would wait for one that is gone.
+# The worker was replaced after the route was planned; the peers of the stage would still wait for the old one.
 WORKER_CHANGED: Final = NodeCode.WORKER_CHANGED.value
 
 

@@ -1,11 +1,11 @@
-"""Whether and when a worker that ended is started again.
+"""Decides whether and when a worker that ended is started again.
 
-Invariant: pure. A worker that served well is restarted at once; one that keeps dying is restarted ever more slowly,
-but forever, because a volunteer's machine may be short of memory for an hour and fine afterwards. A shard that failed
-its self test, or computes what is no number, is loaded again after minutes at the earliest: it will most likely fail
-again. Only what cannot change by trying again (a file that is no model, an architecture that is not supported, a
-program that is no worker) is final, and nothing once the shard has served: the file is being replaced then, and will
-be whole again.
+Invariants: pure. If a worker had served for a while, it is restarted at once. If it keeps dying, the pauses grow, but
+the node never gives up, because a volunteer's machine may be short of memory for an hour and fine afterwards. If a
+shard failed its self test or computes values that are not finite, it most likely will again, so it is loaded again
+after minutes. The node gives up only if trying again cannot help: the file is no model, the architecture is not
+supported, or the program is no worker. If the shard has served before, even these errors are not final, since the file
+is probably being replaced and will be whole again.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from meshnet.failure_codes import FailureCode
 
 RESTART_BACKOFF = Backoff(first_s=0.1, longest_s=60.0, factor=3.0)
 
-# A bit that flipped while the weights were read is gone when they are read again; a wrong kernel is not.
+# Loading again helps if a bit flipped while the weights were read, but not if a kernel computes wrongly.
 SELF_TEST_BACKOFF = Backoff(first_s=120.0, longest_s=3600.0, factor=4.0)
 
-DAMAGED = "its file may be damaged: compare its SHA-256 with its source's, or fetch it again"
+DAMAGED = "the model's file may be damaged: compare its SHA-256 with that of its source, or download it again"
 
-# Served at least this long: the failure does not count with earlier ones.
+# If a worker served at least this long, earlier failures no longer count.
 STABLE_AFTER_S = 60.0
 
-# Refusals of Load that the same file, layers and build will give again.
+# Load will be refused with these codes again, as long as file, layers and build are the same.
 FINAL_LOAD_CODES = frozenset(
     {
         "context_too_long",
@@ -39,20 +39,20 @@ FINAL_LOAD_CODES = frozenset(
         "unsupported_architecture",
     }
 )
-# The same program will end in the same way.
+# The same program will end in the same way if it is started again.
 FINAL_START_CODES = frozenset({"worker_unusable"})
 
 
 class EndCause(Enum):
-    """Why a worker is no longer of use."""
+    """The event that ended a worker's use."""
 
     EXITED = auto()  # the process ended
-    STALLED = auto()  # no sign of life, or one step that does not end
-    PROBE_FAILED = auto()  # a step through the engine failed or came late
-    START_FAILED = auto()  # no ready line
+    STALLED = auto()  # its status did not come, or one step does not end
+    PROBE_FAILED = auto()  # a probe failed or took too long
+    START_FAILED = auto()  # it could not be started or was not ready in time
     LOAD_FAILED = auto()  # Load was refused or broke off
     BRIDGE_LOST = auto()  # the stream of frames broke
-    SELF_TEST_FAILED = auto()  # the shard computes other rows than it should
+    SELF_TEST_FAILED = auto()  # the shard's rows are not near those of the golden probe
 
 
 FINAL_CODES: Final[dict[EndCause, frozenset[str]]] = {
@@ -63,13 +63,13 @@ FINAL_CODES: Final[dict[EndCause, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnd:
-    """How a worker's life ended.
+    """The end of a worker.
 
     Attributes:
-        cause: what was seen.
+        cause: the event that ended it.
         code: stable code for logs and reports.
         message: for people.
-        served_s: how long it had served, by the monotonic clock.
+        served_s: how long it was watched, by the monotonic clock.
     """
 
     cause: EndCause
@@ -80,7 +80,7 @@ class WorkerEnd:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start again after `delay_s`; `failures` counts ends in a row without a stable stretch."""
+    """Start again after `delay_s`. `failures`: ends in a row, none of them after STABLE_AFTER_S of service."""
 
     delay_s: float
     failures: int
@@ -88,19 +88,19 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Trying again cannot help."""
+    """Do not start again: it cannot help. `reason` is for people."""
 
     reason: str
 
 
 def plan_restart(end: WorkerEnd, failures_before: int, jitter: float, *, has_served: bool) -> Restart | GiveUp:
-    """Decide what follows a worker's end.
+    """Return whether and when to start the worker again.
 
     Args:
-        end: how it ended.
-        failures_before: ends in a row before this one.
+        end: of the last worker.
+        failures_before: ends in a row before this one, none of them after STABLE_AFTER_S of service.
         jitter: uniform in [0, 1).
-        has_served: the shard has served before, in an earlier worker of this agent.
+        has_served: the shard has served before, with an earlier worker of this agent.
     """
     if end.code in FINAL_CODES.get(end.cause, ()) and not has_served:
         return GiveUp(end.message)
@@ -111,10 +111,10 @@ def plan_restart(end: WorkerEnd, failures_before: int, jitter: float, *, has_ser
 
 
 def explain(end: WorkerEnd) -> str:
-    """Return why a worker ended, and what to do where that is known, for the volunteer."""
+    """Return why a worker ended, for the volunteer, with advice if there is any."""
     return f"{end.message}; {DAMAGED}" if _is_not_finite(end) else end.message
 
 
 def _is_not_finite(end: WorkerEnd) -> bool:
-    """Whether a probe, which is made of good rows, gave none."""
+    """Whether a probe gave rows that are not finite; since its input is good, the weights must be wrong."""
     return end.cause is EndCause.PROBE_FAILED and end.code == FailureCode.NOT_FINITE

@@ -1,9 +1,9 @@
-"""Whether a loaded shard computes what its model's golden probe says.
+"""Tests a loaded shard: its output rows must be near those of the model's golden probe.
 
-Invariants: the rows go through the worker as a route's do, once all in one step, as a prompt, and once row by row, as
-tokens, because engines compute the two with different kernels; both must be near enough. What only says that nobody
-could be asked (a worker that is gone or busy) is an error, everything else a verdict. Rows are compared in a thread:
-the logits of a large vocabulary take so long that connections would miss their beats.
+Invariants: the rows go through the worker as those of a route do. They go twice, all in one step like a prompt and row
+by row like tokens, because engines compute the two with different kernels; both results must be near enough. If the
+worker is lost or busy, nothing is known of the shard, and an error is raised; any other outcome is a verdict. Rows are
+compared in a thread: a large vocabulary's logits take so long that connections would miss their heartbeats.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from node_app.settings import LayerSpan
 
 STEP_TIMEOUT_S: Final = 120.0
-# A sequence is given back a moment after its probe has been answered.
+# The engine frees a probe's sequence a moment after the answer, so the next probe may find it still taken.
 BUSY_TRIES: Final = 20
 BUSY_WAIT_S: Final = 0.1
 SEQUENCE_TAKEN: Final = FailureCode.TOO_MANY_SESSIONS
@@ -42,15 +42,20 @@ NOT_ASKED: Final = frozenset(
 
 
 class RowRunner(Protocol):
-    """What the test needs of a worker."""
+    """The part of `WorkerClient` that the test uses."""
 
     async def run_rows(self, request: worker_pb2.ProbeRequest, timeout_s: float) -> frame_pb2.Tensor:
-        """Run rows through the engine and return the rows that they give."""
+        """Run the request's rows through the engine and return the output rows, as raw f32."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardToProve:
-    """What is to be proven: layers of the probe's model, on a backend as the shard's exact class names it."""
+    """The shard to test.
+
+    Attributes:
+        layers: of the golden probe's model.
+        backend: computes them; named as in the shard's exact class.
+    """
 
     layers: LayerSpan
     backend: str
@@ -58,18 +63,18 @@ class ShardToProve:
 
 @dataclass(frozen=True, slots=True)
 class SelfTestResult:
-    """The verdict, with its figures for people."""
+    """The verdict. `text`: its figures or the failure, for people."""
 
     is_passed: bool
-    words: str
+    text: str
 
 
 async def prove_shard(worker: RowRunner, shard: ShardToProve, golden: GoldenProbe) -> SelfTestResult:
-    """Compare a loaded shard with the golden rows at both its ends.
+    """Run the golden rows at the shard's beginning through it and compare the results with those at its end.
 
     Raises:
-        ArtifactError: `no_golden_rows`: the probe has none at an end of the shard.
-        WorkerError: the worker is gone, or has no time; nothing is known of its rows.
+        ArtifactError: `no_golden_rows`: the probe has no rows at an end of the shard.
+        WorkerError: the worker is lost or busy, so nothing is known of the shard.
     """
     tolerance = tolerance_for(golden.backend, shard.backend)
     golden.require_ends(shard.layers.layer_begin, shard.layers.layer_end)
@@ -79,19 +84,19 @@ async def prove_shard(worker: RowRunner, shard: ShardToProve, golden: GoldenProb
     except WorkerError as error:
         if error.code in NOT_ASKED:
             raise
-        return SelfTestResult(is_passed=False, words=f"the step failed: {error.message} [{error.code}]")
+        return SelfTestResult(is_passed=False, text=f"the step failed: {error.message} [{error.code}]")
     except ValueError as error:
-        return SelfTestResult(is_passed=False, words=f"it gave {error}")
+        return SelfTestResult(is_passed=False, text=f"it gave {error}")
     is_passed = at_once.is_within(tolerance) and one_by_one.is_within(tolerance)
-    return SelfTestResult(is_passed, _words(at_once, one_by_one, tolerance))
+    return SelfTestResult(is_passed, _text(at_once, one_by_one, tolerance))
 
 
 async def compare_shard(worker: RowRunner, layers: LayerSpan, golden: GoldenProbe, step_rows: int) -> RowErrors:
-    """Run the golden rows in steps of `step_rows` (0: one step) and compare what they give.
+    """Run the golden rows in steps of `step_rows` (0: all in one step) and return the errors of the output rows.
 
     Raises:
         WorkerError: the worker failed or refused.
-        ValueError: what it gave has another shape.
+        ValueError: the output rows have another shape than the golden ones.
     """
     taken = golden.before(layers.layer_begin)
     found = await run_golden(worker, golden.token_ids, taken, step_rows)
@@ -104,11 +109,17 @@ async def compare_shard(worker: RowRunner, layers: LayerSpan, golden: GoldenProb
 async def run_golden(
     worker: RowRunner, token_ids: tuple[int, ...], taken: GoldenRows | None, step_rows: int
 ) -> GoldenRows:
-    """Run token ids, and the rows that go in beside them, and return the rows that come out.
+    """Run token ids through the worker's shard and return the output rows.
+
+    Args:
+        worker: with a loaded shard.
+        token_ids: one for each row.
+        taken: the hidden rows that the shard takes beside the token ids; None if it begins at layer 0.
+        step_rows: rows of one step; 0 for all in one step.
 
     Raises:
         WorkerError: the worker failed or refused.
-        ValueError: what it gave are no rows.
+        ValueError: the output is not a matrix of rows.
     """
     tensors = [] if taken is None else [_tensor(taken)]
     request = worker_pb2.ProbeRequest(token_ids=token_ids, tensors=tensors, want_outputs=True, step_rows=step_rows)
@@ -139,7 +150,7 @@ def _tensor(rows: GoldenRows) -> frame_pb2.Tensor:
     )
 
 
-def _words(at_once: RowErrors, one_by_one: RowErrors, tolerance: Tolerance) -> str:
+def _text(at_once: RowErrors, one_by_one: RowErrors, tolerance: Tolerance) -> str:
     limits = f"cosine {tolerance.cosine:g} at least, error {tolerance.error:g} at most"
     figures = f"at once {at_once.describe(tolerance)}; one by one {one_by_one.describe(tolerance)}"
     return f"{figures}; near is {limits}"

@@ -1,8 +1,8 @@
-"""One worker's life: start, watch, end.
+"""Starts, watches and ends the worker.
 
-Invariants: at most one worker exists; `watch` returns exactly once per life with the reason it ended; a worker that is
-judged dead is dead (killed) before the reason is given, so nothing of it can answer later. Whether to start again is
-`restart.py`'s decision.
+Invariants: at most one worker exists; `watch` returns once for each started worker, with the reason of its end. A
+worker that is judged dead is killed before `watch` returns, so it cannot answer later. `restart.py` decides whether and
+when a worker is started again.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 20.0
 END_GRACE_S = 3.0
 
-# A broken stream is most often the process's end, and the news of that comes a little later but says more.
+# A broken stream most often means that the process ended. Its exit status comes a little later and says more, so it is
+# waited for.
 EXIT_NEWS_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class RunningWorker:
-    """A started worker, what it said of itself, and the client that talks to it."""
+    """A started worker: its process, its own description, and the client that calls it."""
 
     process: WorkerProcess
     description: worker_pb2.DescribeReply
@@ -52,11 +53,11 @@ class WorkerSupervisor:
 
     @property
     def running(self) -> RunningWorker | None:
-        """The worker, where one is started."""
+        """The started worker, if there is one."""
         return self._running
 
     async def start(self) -> RunningWorker:
-        """Start a worker and learn what it is.
+        """Start a worker, replacing one that runs, and ask for its description.
 
         Raises:
             WorkerError: it did not become ready; nothing is left running.
@@ -75,16 +76,16 @@ class WorkerSupervisor:
         return self._running
 
     def condemn(self, cause: EndCause, reason: str) -> None:
-        """Let `watch` end the worker for what another part of the agent saw (a broken bridge, wrong rows)."""
+        """Let `watch` end the worker, because another part of the agent saw a failure (a broken bridge, wrong rows)."""
         self._condemned_for = (cause, reason)
         self._condemned.set()
 
     async def watch(self, on_status: StatusListener, on_probe: ProbeListener) -> WorkerEnd:
-        """Watch the running worker until it is of no use, kill what is left of it and say why.
+        """Watch the running worker until it ends or fails, kill it if it still runs, and return the reason.
 
         Args:
             on_status: called with every status, on the event loop.
-            on_probe: called with every probe that went through.
+            on_probe: called with the result of every successful probe, on the event loop.
 
         Raises:
             WorkerError: no worker is running.
@@ -118,7 +119,7 @@ class WorkerSupervisor:
             await self.end(grace_s=0.0)
 
     async def end(self, grace_s: float = END_GRACE_S) -> None:
-        """End the worker: in order within `grace_s`, else by force. Idempotent."""
+        """End the worker; kill it if it does not end within `grace_s`. Idempotent."""
         running, self._running = self._running, None
         if running is not None:
             await running.client.close()

@@ -1,8 +1,8 @@
-"""From a request's body to its answer, streamed or whole.
+"""Answers a generation request, streamed or whole.
 
-Invariants: a request that cannot be answered at all is told so by its HTTP status, since an answer begins only once the
-worker has opened the session; later failures of a stream are an error event. Whatever happens, also the client's
-leaving, the session is closed on the worker once. Texts are never logged.
+Invariants: an answer begins only after the worker has opened the session, so every earlier failure has an HTTP status
+of its own; if a stream fails later, it ends with an error event. The session is closed on the worker once in any case,
+also if the client leaves. Texts are never logged.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ STREAM_HEADERS: Final = [("Content-Type", CONTENT_TYPE), ("Cache-Control", "no-c
 
 
 class Answering:
-    """Answers generation requests."""
+    """Runs generations on the node's worker and sends them to clients."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class Answering:
         node_name: str,
         tokenise_timeout_s: float = TOKENISE_TIMEOUT_S,
     ) -> None:
-        """Answer with `model` over `sessions`.
+        """Answer with the model that the node serves.
 
         Args:
             model: the node's only one.
-            sessions: opened on the node's worker.
+            sessions: opens sessions on the node's worker.
             node_name: the name of this machine in telemetry.
-            tokenise_timeout_s: for loading the vocabulary at first, rendering and tokenising, waiting for a turn
-                included.
+            tokenise_timeout_s: for rendering and tokenising a prompt, and for the wait until it is this prompt's turn;
+                the first request loads the vocabulary as well.
         """
         self._model = model
         self._sessions = sessions
@@ -72,11 +72,11 @@ class Answering:
         self._tokenise_timeout_s = tokenise_timeout_s
 
     async def answer(self, connection: HttpConnection, spec: GenerationSpec) -> None:
-        """Run a generation and answer with it.
+        """Run a generation and send it to the client.
 
         Raises:
-            MeshnetError: it was refused, or it failed before anything was sent.
-            ClientGoneError: the client does not read.
+            MeshnetError: the request was refused, or the generation failed before anything was sent.
+            ClientGoneError: the client left or does not read.
         """
         generation_id = ID_PREFIXES[spec.face] + secrets.token_hex(12)
         writer = ResponseWriter(Heading(generation_id, int(time.time()), spec.model), spec)

@@ -1,4 +1,4 @@
-"""The local API put together."""
+"""Builds the local API: its socket, its endpoints and its server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from node_app.agent.agent import Agent
     from node_app.artifacts.model_file import ModelFile
 
-# Bodies are bounded as the site's are.
+# Request bodies have the same limit as at the site.
 API_LIMITS: Final = ConnectionLimits(body_max_bytes=BODY_MAX_BYTES)
 
 
@@ -28,27 +28,27 @@ def bind_api(port: int) -> socket.socket:
     """Return the API's listening socket; `port` 0 takes a free one.
 
     Raises:
-        SettingsError: the port is taken, or not this user's to take.
+        SettingsError: the port is taken, or this user may not listen on it.
     """
     try:
         return bind_loopback(port)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
-        raise SettingsError(f"--api-port {port}: {reason}; choose another, or leave it out for a free one") from error
+        raise SettingsError(f"--api-port {port}: {reason}; choose another, or omit it for a free one") from error
 
 
 def api_url(listening: socket.socket) -> str:
-    """Return what clients use as their base URL."""
+    """Return the base URL for clients."""
     return f"http://{LOOPBACK}:{listening.getsockname()[1]}/v1"
 
 
 def build_api(listening: socket.socket, agent: Agent, model: ModelFile) -> LocalServer:
-    """Build the API on a bound socket, which it owns from now on.
+    """Build the API's server.
 
     Args:
-        listening: from `bind_api`.
-        agent: that runs the worker.
-        model: held as a whole.
+        listening: from `bind_api`; the server owns it from now on.
+        agent: runs the worker.
+        model: served by the worker as a whole.
     """
     served = ServedModel(agent, model)
     answering = Answering(served, agent.sessions.local, agent.settings.name)

@@ -1,8 +1,8 @@
-"""The endpoints of the local API: what is asked for, by whom, and what cannot be.
+"""The endpoints of the local API: completions, chat completions and the list of models.
 
-Invariants: Host and Origin are checked before anything else (`loopback.access`); whatever goes wrong before an answer
-has begun is an OpenAI error object. A client that leaves ends its own request at once. No key is wanted: the API is
-this machine's own.
+Invariants: Host and Origin are checked before anything else (`loopback.access`). A failure before the answer has begun
+is answered with an OpenAI error object. If a client leaves, its request ends at once. No API key is needed, since only
+programs of this machine are served.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PARSERS: Final[dict[str, Callable[[bytes], GenerationSpec]]] = {
 
 
 class _WrongMethodError(RequestError):
-    """405, with the methods that are allowed."""
+    """The endpoint does not take the request's method; answered 405 with the `allowed` ones."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         refusal = http_refusals.wrong_method(allowed)
@@ -60,7 +60,7 @@ def _allow(head: Head, methods: tuple[str, ...]) -> None:
 
 
 class Endpoints:
-    """Serves one request a connection. `port` and `limits` are those of the API's server."""
+    """Answers the one request of a connection. `port` and `limits` are those of the API's server."""
 
     def __init__(self, port: int, model: ServedModel, answering: Answering, limits: ConnectionLimits) -> None:
         self._port = port
@@ -83,14 +83,14 @@ class Endpoints:
         except MeshnetError as error:
             await _refuse(connection, error)
         except ClientGoneError:
-            raise  # foreseen, and nobody is there to be told
+            raise  # not a failure of the node, and the client cannot be answered
         except Exception as error:  # noqa: BLE001 - the root of the request
             logger.error("a local request failed: %s", describe_unforeseen(error))
             await _refuse(connection, MeshnetError("internal_error", "Internal error", "The node failed."))
 
     async def refuse(self, connection: HttpConnection) -> None:
         """Answer that there are too many connections at once; raises ClientGoneError."""
-        message = "This machine answers too many requests at once; try again."
+        message = "This machine already answers as many requests as it can; try again later."
         await _refuse(connection, RequestError("node_busy", message, status=503, error_type=SERVER_ERROR))
 
     async def _dispatch(self, connection: HttpConnection, head: Head) -> None:
@@ -98,7 +98,7 @@ class Endpoints:
         if path in _PARSERS:
             _allow(head, WRITING)
             spec = await _read_spec(connection, head, _PARSERS[path])
-            # The client's leaving ends the answer, wherever it stands.
+            # If the client leaves, the answer is cancelled.
             await race(self._answering.answer(connection, spec), connection.gone())
         elif path == MODELS:
             _allow(head, READING)
@@ -129,7 +129,7 @@ async def _answer(connection: HttpConnection, answer: ResponsePart) -> None:
 
 
 async def _refuse(connection: HttpConnection, error: MeshnetError) -> None:
-    """Answer with an error object; an answer that has begun is cut instead, so that nobody takes it for whole."""
+    """Answer with an error object; if an answer has begun, cut it instead, so that the client sees that it failed."""
     if connection.is_answered:
         connection.abort()
         return

@@ -1,8 +1,8 @@
-"""One local generation: the events of a session turned into text and telemetry for its one reader.
+"""One local generation: turns the events of a session into text and telemetry for its one reader.
 
-Invariants: any number of deltas and updates, then exactly one `Finished` or `Failed`; the session is closed on the
-worker before either is given. A token is acknowledged when the reader comes back for more, so a slow client holds up
-its own session and nothing else. One event loop.
+Invariants: yields any number of deltas and updates, then exactly one `Finished` or `Failed`; the session is closed on
+the worker before that. A token is acknowledged when the reader asks for the next event, so a slow client delays only
+its own session. One event loop.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OwnStage:
-    """The only stage, as telemetry shows it."""
+    """This node as the only stage of the route, in the form that telemetry shows."""
 
     node_name: str
     layer_begin: int
@@ -44,7 +44,7 @@ class OwnStage:
 
 
 class LocalGeneration:
-    """One answer. The board has been told of the prompt and the stage."""
+    """One generation on an open session. `board`: already knows the prompt and the stage."""
 
     def __init__(
         self,
@@ -62,11 +62,11 @@ class LocalGeneration:
 
     @property
     def usage(self) -> Usage:
-        """Tokens so far."""
+        """The tokens of the prompt, and of the completion so far."""
         return Usage(self._prompt_tokens, self._answer.tokens)
 
     async def events(self) -> AsyncGenerator[GenerationEvent, None]:
-        """Everything for the one reader, in order."""
+        """Run the generation and yield its events in order; a failure of the session is an event too."""
         try:
             async for event in self._running():
                 yield event
@@ -119,7 +119,7 @@ class LocalGeneration:
 
 
 def _explained(error: MeshnetError) -> MeshnetError:
-    """The worker calls its reader lost; here that is a client that does not read."""
+    """Return the error as the client should see it: to the worker a client that does not read is a lost Gateway."""
     if error.code != FailureCode.GATEWAY_LOST:
         return error
     return MeshnetError("client_too_slow", "Cancelled", "The client did not take the answer fast enough.")

@@ -1,6 +1,6 @@
-"""The refusals of the shared connection as the OpenAI API words them.
+"""Turns the refusals of the HTTP connection into errors of the OpenAI API.
 
-Invariants: pure; one entry for each reason; the status is the refusal's own.
+Invariants: pure; every reason has a code and a message; the status is that of the refusal.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 def explain_refusal(refused: RequestRefusedError, port: int, limits: ConnectionLimits) -> RequestError:
-    """Return the error that the client is told.
+    """Return the error that the client gets.
 
     Args:
-        refused: by the connection or by the check of access.
-        port: that the API listens on.
-        limits: of its connections.
+        refused: raised by the connection or by `check_access`.
+        port: of the API.
+        limits: of the API's connections.
     """
     match refused.reason:
         case Reason.NOT_HTTP | Reason.HEAD_TOO_LARGE:
-            code, message = "bad_http", "This is no HTTP request that can be answered."
+            code, message = "bad_http", "This is no HTTP request that this API can read."
         case Reason.BODY_TOO_LARGE:
             return too_large()
         case Reason.BODY_OVERDUE:
             message = f"The request's body did not come within {limits.body_timeout_s:g} s."
             code = "request_timeout"
         case Reason.OTHER_HOST:
-            code, message = "host_not_allowed", f"This API answers to http://{LOOPBACK}:{port} only."
+            code, message = "host_not_allowed", f"This API answers only if it is addressed as http://{LOOPBACK}:{port}."
         case Reason.OTHER_ORIGIN:
             code = "origin_not_allowed"
-            message = "This API answers to programs of this machine, not to web pages."
+            message = "This API answers programs of this machine, not web pages."
     return RequestError(code, message, status=refused.status)

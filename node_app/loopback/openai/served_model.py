@@ -1,7 +1,7 @@
-"""The one model of the local API: its name, its vocabulary, and what its worker can do now.
+"""The one model of the local API: its name, its vocabulary, and the shard that the worker has loaded.
 
-Invariants: the vocabulary is loaded once, off the loop, when the first request needs it; a failed load is tried again
-by the next request. At most two prompts are tokenised at once, off the loop.
+Invariants: the vocabulary is loaded once, in a thread, when the first request needs it; if that fails, the next request
+tries again. At most two prompts are tokenised at once, in threads.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from node_app.artifacts.model_file import ModelFile
 
 TOKENISED_AT_ONCE: Final = 2
-# As split files are named: `NAME-00001-of-00003.gguf`.
+# The files of a split model are named `NAME-00001-of-00003.gguf`.
 _PART_SUFFIX: Final = re.compile(r"-\d{5}-of-\d{5}$")
 
 
 def model_name(model: ModelFile) -> str:
-    """Return the name that requests ask for: the file's, without its part number and ending."""
+    """Return the model's name in requests: the file's name without part number and ending."""
     return _PART_SUFFIX.sub("", model.paths[0].stem)
 
 
@@ -48,7 +48,7 @@ class ServedModel:
         self._tokenising = asyncio.Semaphore(TOKENISED_AT_ONCE)
 
     def to_object(self) -> ModelObject:
-        """Return it as `/v1/models` lists it."""
+        """Return the model's entry in `/v1/models`."""
         shard = self._agent.worker.shard
         context_length = self._model.context_length if shard is None else shard.contract.context_length
         return ModelObject(
@@ -60,10 +60,10 @@ class ServedModel:
         )
 
     def shard(self) -> LocalShard:
-        """Return what the worker has loaded.
+        """Return the loaded shard and its measured times.
 
         Raises:
-            StageRefusedError: `not_ready`; it has not yet, or is being restarted.
+            StageRefusedError: `not_ready`, the worker still loads or is being restarted.
         """
         facts = self._agent.worker.shard
         if facts is None or self._agent.state.worker.phase is not WorkerPhase.SERVING:
@@ -79,7 +79,10 @@ class ServedModel:
         )
 
     async def vocabulary(self, context_length: int) -> Vocabulary:
-        """Return the vocabulary; loads it at first.
+        """Return the vocabulary; the first call loads it.
+
+        Args:
+            context_length: of the loaded shard, in positions.
 
         Raises:
             VocabularyError: it cannot be loaded; the next call tries again.
@@ -94,10 +97,10 @@ class ServedModel:
             raise
 
     async def tokenise(self, vocabulary: Vocabulary, prompt: Prompt) -> tuple[int, ...]:
-        """Tokenise a prompt in a thread, when it is its turn.
+        """Wait for this prompt's turn, tokenise it in a thread, and return its token ids.
 
         Raises:
-            VocabularyError: the text is too large, or the template does not take the conversation.
+            VocabularyError: the text is too large, or the template refuses the conversation.
         """
         context = RenderContext(now=datetime.now().astimezone(), nonce=secrets.token_hex(16))
         async with self._tokenising:

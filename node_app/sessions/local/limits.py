@@ -1,4 +1,4 @@
-"""How long a local request waits for a place on the worker, and how many may."""
+"""Limits how long a local request waits for a place on the worker, and how many requests may wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class SessionLimits:
     Attributes:
         open_timeout_s: for the worker to open one session.
         place_wait_s: how long a request waits for a place; clients try again by themselves after a 429.
-        place_poll_s: how often it asks: the site's sessions end without telling.
+        place_poll_s: it tries again this often, since it is not told if a session of the site ends.
         waiting_max: requests that wait at once; more are refused straight away.
     """
 

@@ -1,8 +1,8 @@
-"""One local session's life after it was opened, without I/O.
+"""The protocol of one open local session, without I/O.
 
-Invariants: running, then over, once: finished, failed or closed; what comes afterwards changes nothing. Nothing is
-believed of the worker that is not checked: its edge, its acknowledgements, its tokens. While it runs there is always a
-deadline. Pure: time is given, in monotonic seconds. Source: docs/wire.md.
+Invariants: a session runs, then it is over: finished, failed or closed; later messages change nothing. The edges, the
+acknowledgements and the tokens of the worker's messages are checked. A running session always has a deadline. Pure:
+the caller passes the time, in monotonic seconds. Source: docs/wire.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOKEN_EDGE: Final = Edge(STAGE, GATEWAY_STAGE)
 
 
 class LocalRouteError(RouteError):
-    """The session failed on this machine's worker, the only stage; a worker that is gone is a lost stage."""
+    """The session failed on this machine's worker; if the worker was lost, the code is `stage_lost`."""
 
     def __init__(self, code: str, message: str) -> None:
         told = FailureCode.STAGE_LOST if code in STAGE_LOSSES else code
@@ -64,24 +64,24 @@ class LocalMachine:
         self._advance(now_s)
 
     def events(self) -> list[RouteEvent]:
-        """What the reader is to be told, since the last call."""
+        """Return the reader's events since the last call, oldest first."""
         events, self._events = self._events, []
         return events
 
     def messages_to_send(self) -> list[Frame | EdgeMessage]:
-        """What the worker is to be sent, in order, since the last call."""
+        """Return the messages for the worker queued since the last call, in order."""
         messages, self._messages = self._messages, []
         return messages
 
     def next_deadline_s(self) -> float | None:
-        """When `tick` has something to do; None once over."""
+        """Return when `tick` must be called; None if the session is over."""
         if self.is_over:
             return None
         waits = (self._due_s, self._keepalive_due_s, self._tokens.next_deadline_s())
         return min(wait for wait in waits if wait is not None)
 
     def receive(self, message: EdgeMessage, now_s: float) -> None:
-        """Take a message of the worker; nothing is raised, whatever it says."""
+        """Handle a message of the worker; if it breaks the protocol, the session fails and nothing is raised."""
         if self.is_over:
             return
         try:
@@ -91,7 +91,7 @@ class LocalMachine:
             self.fail(error.code, error.message)
 
     def acknowledge(self, index: int, now_s: float) -> None:
-        """The reader has taken every token up to `index`; ignored once over.
+        """Note that the reader has taken every token up to `index`; ignored if the session is over.
 
         Raises:
             ValueError: no such token has come.
@@ -101,11 +101,11 @@ class LocalMachine:
             self._send_ack(now_s)
 
     def tick(self, now_s: float) -> None:
-        """Time has passed."""
+        """Fail the session if its deadline has passed; queue acknowledgements and keepalives that are due."""
         if self.is_over:
             return
         if now_s >= self._due_s:
-            self.fail(FailureCode.STEP_TIMEOUT, "This machine's worker has done nothing in time.")
+            self.fail(FailureCode.STEP_TIMEOUT, "This machine's worker did not compute in time.")
             return
         self._send_ack(now_s)
         if now_s >= self._keepalive_due_s:
@@ -113,13 +113,13 @@ class LocalMachine:
             self._send(PROMPT_EDGE, Keepalive())
 
     def fail(self, code: str, message: str) -> None:
-        """The session cannot go on; the first reason stays. Idempotent."""
+        """End the session with a failure; the first one is kept. Idempotent."""
         if not self.is_over:
             self.failure = LocalRouteError(code, message)
             self._end()
 
     def close(self) -> None:
-        """The reader wants no more. Idempotent."""
+        """End the session because the reader wants no more. Idempotent."""
         if not self.is_over:
             self._end()
 
@@ -170,7 +170,7 @@ class LocalMachine:
         self._messages.extend(self._feed.take())
 
     def _expect_more(self, now_s: float) -> None:
-        """Something came; the next must come within a step. A tail that waits for its reader has the grace as well."""
+        """Set the deadline of the next progress: a step from now, and the grace if the tail waits for its reader."""
         deadlines = self._terms.deadlines
         self._due_s = now_s + self._terms.step_s + deadlines.margin_s
         if self._tokens.is_tail_waiting:

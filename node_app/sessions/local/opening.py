@@ -1,7 +1,7 @@
-"""The local sessions of this node, and their way in and out of the worker.
+"""Opens this machine's own sessions on the worker, and closes them.
 
-Invariants: the worker alone decides who is admitted, by cells and places that the site's sessions share; a local
-request that finds none waits its turn for a moment, in order, and is then told so. Every session that was opened, or
+Invariants: the worker alone admits sessions, by cells and places that it shares among local ones and the site's; if it
+has no place, a local request waits its turn for a moment and is then refused. Every session that was opened, or
 may have been, is closed on the worker exactly once. One event loop; the tasks here are owned and drained here.
 """
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Codes of a refusal that says: no place now.
+# Codes by which the worker refuses a session because it has no place now.
 FULL_CODES: Final = frozenset({FailureCode.KV_EXHAUSTED, FailureCode.TOO_MANY_SESSIONS})
 
 
 class LocalHost(Protocol):
-    """What local sessions need of the agent. Called on the event loop; must not block."""
+    """The part of the agent that local sessions use. Called on the event loop; must not block."""
 
     def serving_worker(self) -> WorkerClient:
         """Return the worker that serves now; raise StageRefusedError if none does."""
 
     def on_sessions_changed(self) -> None:
-        """A session came or went."""
+        """Note that a session opened or ended."""
 
 
 class LocalSessions:
@@ -72,7 +72,7 @@ class LocalSessions:
         Raises:
             StageRefusedError: the worker does not take it, or had no place for it in time (`FULL_CODES`).
             WorkerError: the worker failed.
-            LocalRouteError: it opened something else than was asked for.
+            LocalRouteError: the worker has loaded another model.
         """
         if self._waiting >= self._limits.waiting_max:
             raise _busy(FailureCode.TOO_MANY_SESSIONS)
@@ -94,7 +94,7 @@ class LocalSessions:
             self._waiting -= 1
 
     def receive(self, key: SessionKey, message: session_pb2.EdgeMessage) -> bool:
-        """Take a worker's message; False where its session is not one of these."""
+        """Handle a worker's message; False if its session is not a local one."""
         session = self._sessions.get(key)
         if session is not None:
             session.receive(message)
@@ -107,12 +107,12 @@ class LocalSessions:
             session.fail(code, message)
 
     def fail_all(self, code: str, message: str) -> None:
-        """End every session (the worker is gone, or the agent ends)."""
+        """End every session, because the worker has ended or the agent ends."""
         for key in list(self._sessions):
             self.fail(key, code, message)
 
     async def drain(self) -> None:
-        """Wait until everything released is closed on the worker; each close has its own deadline."""
+        """Wait until all released sessions are closed on the worker; each close has its own deadline."""
         await asyncio.gather(*self._closing)
 
     async def _open(self, request: LocalRequest, shard: LocalShard) -> LocalSession:
@@ -125,7 +125,7 @@ class LocalSessions:
         except StageRefusedError:
             raise  # nothing was opened
         except BaseException:
-            # Perhaps it was: the answer was lost, came too late, or fits nothing.
+            # The session may be open on the worker, even if its answer was lost, came too late or did not match.
             self._close_on_worker(terms.key, "not wanted any more")
             raise
         finally:
@@ -146,7 +146,7 @@ class LocalSessions:
         return session
 
     def _release(self, key: SessionKey, reason: str) -> asyncio.Task[None] | None:
-        """Let go of a session everywhere, once."""
+        """Remove a session here and begin to close it on the worker."""
         del self._sessions[key]
         self._to_worker.drop(key)
         self._host.on_sessions_changed()
@@ -156,7 +156,7 @@ class LocalSessions:
         try:
             worker = self._host.serving_worker()
         except StageRefusedError:
-            return None  # its sessions went with it
+            return None  # the worker has ended, and its sessions with it
         task = asyncio.create_task(_close(worker, key, reason), name=f"close-local-{key}")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -1,6 +1,6 @@
-"""The driver of one open local session: the machine's messages sent, its events given to the one reader.
+"""Drives one open local session: sends the machine's messages and gives its events to the one reader.
 
-Invariants: decides nothing. What the reader has not taken is bounded by the token window. One event loop.
+Invariants: decides nothing; the token window bounds the events that the reader has not taken. One event loop.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class LocalSession:
         self._is_released = False
 
     def start(self) -> None:
-        """Let the prompt go."""
+        """Begin to send the prompt."""
         self._settle()
 
     async def next_event(self, timeout_s: float) -> RouteEvent | None:
-        """Return what happened next, None where nothing did in time.
+        """Return the next event; None if none came in time.
 
         Raises:
             LocalRouteError: the session failed; everything that came before has been given.
@@ -78,7 +78,7 @@ class LocalSession:
         return None
 
     def acknowledge(self, index: int) -> None:
-        """The reader has taken every token up to `index`; ignored once over.
+        """Note that the reader has taken every token up to `index`; ignored if the session is over.
 
         Raises:
             ValueError: no such token has come.
@@ -87,7 +87,7 @@ class LocalSession:
         self._settle()
 
     async def close(self, reason: str) -> None:
-        """End the session; wait a moment for the worker to be told, which goes on in any case. Idempotent."""
+        """End the session and wait at most CLOSE_WAIT_S for the worker to close it. Idempotent."""
         if self._is_released:
             return
         self._is_released = True
@@ -106,7 +106,7 @@ class LocalSession:
         self._settle()
 
     def fail(self, code: str, message: str) -> None:
-        """The session cannot go on. Idempotent."""
+        """End the session with a failure. Idempotent."""
         self._machine.fail(code, message)
         self._settle()
 

@@ -1,6 +1,6 @@
-"""What a worker is told to open for its own machine.
+"""The terms by which a worker opens a session of its own machine.
 
-Invariants: pure; the same terms that a site gives the only stage of a route, so the worker cannot tell them apart.
+Invariants: pure; the terms equal those that a site gives the only stage of a route.
 Source: session.proto; docs/wire.md, Addresses and Credits.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from meshnet.ids import SessionKey
     from meshnet.openai.specification import SamplingSpec
 
-# What one session's packets may hold on their way to the worker: chunks of token ids, acks and keepalives.
+# The most that a session's packets may hold on their way to the worker: token ids, acks and keepalives.
 QUEUE_BYTES: Final = 64 * 1024
 # The only stage.
 STAGE: Final = 0
@@ -38,8 +38,8 @@ class LocalRequest:
     """One generation.
 
     Attributes:
-        max_tokens: generated at most.
-        sampling: its seed is set.
+        max_tokens: the most tokens to generate.
+        sampling: with a seed.
         end_tokens: ids that end the generation.
     """
 
@@ -55,9 +55,9 @@ class LocalShard:
     """The whole model as the worker has loaded it, and its measured times.
 
     Attributes:
-        decode_ms: one row through everything,
-        tail_ms: and norm and output head's part of it.
-        prefill_ms_per_row: one row of a full chunk.
+        decode_ms: of a step of one row.
+        tail_ms: the part of it that norm and output head take.
+        prefill_ms_per_row: of one row in a full chunk.
     """
 
     contract: session_pb2.BoundaryContract
@@ -67,7 +67,7 @@ class LocalShard:
 
     @property
     def time(self) -> StageTime:
-        """What a prompt chunk takes."""
+        """The time that a prompt chunk takes, as a fixed part and a part for each row."""
         rows_max = self.contract.exact_class.ubatch
         rows = measured_rows(rows_max, self.contract.context_length)
         fixed_ms, row_ms = split_step_ms(self.decode_ms - self.tail_ms, self.prefill_ms_per_row * rows, rows)
@@ -85,7 +85,7 @@ class LocalTerms:
 
     @property
     def chunking(self) -> Chunking:
-        """How the prompt goes to the worker: over a socket of this machine, without any way to speak of."""
+        """The chunks in which the prompt is sent to the worker; the way over this machine's socket takes no time."""
         return choose_chunking(Pipeline(len(self.request.prompt_tokens), (self.shard.time,), (SeamLink(0),)))
 
     @property
@@ -95,7 +95,7 @@ class LocalTerms:
         return self.deadlines.step_limit_s(max(chunk_ms, self.shard.decode_ms))
 
     def session_spec(self) -> session_pb2.SessionSpec:
-        """What the worker is asked to open."""
+        """Return the session that the worker is asked to open."""
         request, contract = self.request, self.shard.contract
         return session_pb2.SessionSpec(
             session=self.key.session,

@@ -39,9 +39,9 @@ async def test_every_range_passes_and_its_neighbour_in_its_place_fails(
             await verdict_on(client, model, other, golden, tested_as=layers) for layers, other in pairwise(singles)
         ]
     print(f"{spec.architecture}: ranges {len(passed)}, controls {len(controls)}; {worst(found)}")
-    assert [one.words for one in passed if not one.is_passed] == []
+    assert [one.text for one in passed if not one.is_passed] == []
     assert len(controls) >= 1
-    assert [one.words for one in controls if one.is_passed] == []
+    assert [one.text for one in controls if one.is_passed] == []
 
 
 @pytest.mark.torch
@@ -55,8 +55,8 @@ async def test_another_engine_passes_within_its_wider_tolerance(
     async with a_worker(torch_worker(tmp_path), tmp_path) as client:
         passed, found = await verdicts_on(client, model, golden)
         control = await verdict_on(client, model, LayerSpan(1, 2), golden, tested_as=LayerSpan(2, 3))
-    print(f"{spec.architecture} by torch: ranges {len(passed)}; {worst(found)}; control: {control.words}")
+    print(f"{spec.architecture} by torch: ranges {len(passed)}; {worst(found)}; control: {control.text}")
     assert passed
-    assert [one.words for one in passed if not one.is_passed] == []
-    assert "error 0.15 at most" in passed[0].words
+    assert [one.text for one in passed if not one.is_passed] == []
+    assert "error 0.15 at most" in passed[0].text
     assert not control.is_passed

@@ -67,7 +67,7 @@ def wrong_files(folder: Path, model: Path) -> dict[str, Path]:
             "cut.gguf is shorter than its header promises: fetch it again [truncated]",
         ),
         (["--site", NOWHERE, "--gguf", "{sparse}"], "the file is sparse and lacks blk.2.weight (bytes "),
-        (["--site", NOWHERE, "--gguf", "{model}", "--layers", "3:1"], "out of order"),
+        (["--site", NOWHERE, "--gguf", "{model}", "--layers", "3:1"], "is no range of layers"),
         (["--site", NOWHERE, "--gguf", "{model}", "--layers", "2:9"], "the model has 4 layers"),
         (["--site", NOWHERE, "--gguf", "{model}", "--worker", "{folder}/absent"], "no program at"),
     ],

@@ -80,7 +80,10 @@ async def test_a_new_start_ends_the_worker_before(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "cause", "said"),
-    [(signal.SIGKILL, EndCause.EXITED, "signal SIGKILL"), (signal.SIGSTOP, EndCause.STALLED, "no sign of life")],
+    [
+        (signal.SIGKILL, EndCause.EXITED, "signal SIGKILL"),
+        (signal.SIGSTOP, EndCause.STALLED, "the worker sent no status"),
+    ],
 )
 async def test_a_worker_that_is_killed_or_stopped_is_found_and_gone(
     tmp_path: Path, number: signal.Signals, cause: EndCause, said: str
@@ -200,7 +203,7 @@ async def test_a_silent_program_is_given_up_at_the_deadline(
     program.write_text(f"#!/bin/sh\nexec sleep 60 {closing}\n")
     program.chmod(0o755)
     supervisor = WorkerSupervisor(WorkerCommand(program, tmp_path / "w.sock", "", no_local_links), QUICK)
-    with pytest.raises(WorkerError, match=r"no ready line within 0\.3 s"):
+    with pytest.raises(WorkerError, match=r"the worker was not ready within 0\.3 s"):
         await supervisor.start()
 
 

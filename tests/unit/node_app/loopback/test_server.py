@@ -166,7 +166,7 @@ async def test_a_client_that_does_not_read_is_cut() -> None:
         client.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
         await recorder.left.wait()
         client.close()
-    assert "took nothing" in str(recorder.errors[0])
+    assert "read nothing" in str(recorder.errors[0])
 
 
 async def test_connections_are_bounded() -> None:

@@ -124,8 +124,9 @@ async def test_a_request_of_http_1_0_is_served(tmp_path: Path) -> None:
         assert parse(answer) == (200, {"lines": ["a line"]})
 
 
-HTTP, DUPLICATE, NOT_OFFERED = "not an HTTP request", "duplicate header", "not a request that is offered"
-NO_BODY, TOO_LONG = "requests have no body", "the head is too long"
+HTTP, DUPLICATE = "this is not an HTTP request", "duplicate header"
+NOT_OFFERED = "this endpoint takes GET and POST of a path only"
+NO_BODY, TOO_LONG = "requests must not have a body", "the head is too long"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +206,8 @@ async def test_programs_with_the_token_pass(tmp_path: Path, host: str, origin: s
         assert (await one.ask(b"GET /status", headers + one.token))[0] == 200
 
 
-OTHER_HOST, OTHER_ORIGIN, NO_TOKEN = "not this host", "not from other origins", "wrong token"
+OTHER_HOST, OTHER_ORIGIN = "the Host header must name this endpoint", "web pages of other origins are not served"
+NO_TOKEN = "wrong token"
 HERE = "Host: 127.0.0.1:{port}\r\n"
 TOKEN = "Authorization: Bearer {token}\r\n"
 
@@ -240,7 +242,7 @@ async def test_everybody_else_is_refused(tmp_path: Path, headers: str, status: i
 @pytest.mark.parametrize("line", [b"GET /", b"GET /other", b"GET /quit", b"POST /status", b"GET /status?a=b"])
 async def test_anything_else_is_not_there(tmp_path: Path, line: bytes) -> None:
     async with served(tmp_path) as one:
-        assert await one.ask(line) == (404, {"error": "no such thing here"})
+        assert await one.ask(line) == (404, {"error": "there is no such endpoint"})
         assert one.levers.pulled == []
 
 

@@ -114,7 +114,7 @@ def test_a_listener_that_opens_no_websocket(scheme: str, answer: bytes | None, p
         (TimeoutError(110, "Connection timed out"), "it does not answer in time"),
         (ConnectionResetError(), "it closed the connection without an answer"),
         (ConnectionClosedError(None, None), "it closed the connection without an answer"),
-        (RuntimeError("the token is hunter2"), "what answers is not understood"),
+        (RuntimeError("the token is hunter2"), "its answer is not understood"),
     ],
 )
 def test_errors_of_the_system(error: BaseException, words: str) -> None:
@@ -124,10 +124,10 @@ def test_errors_of_the_system(error: BaseException, words: str) -> None:
 def test_an_alert_is_tls() -> None:
     error = ssl.SSLError(1, "")
     error.reason = "TLSV1_ALERT_PROTOCOL_VERSION"
-    assert why_unreachable(error) == "it refuses TLS as it is spoken here"
+    assert why_unreachable(error) == "it accepts no version or cipher of TLS that this machine offers"
 
 
 def test_causes_in_a_circle_end() -> None:
     first, second = ValueError("first"), ValueError("second")
     first.__cause__, second.__cause__ = second, first
-    assert why_unreachable(first) == "what answers is not understood"
+    assert why_unreachable(first) == "its answer is not understood"

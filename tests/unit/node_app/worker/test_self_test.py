@@ -45,7 +45,7 @@ class FakeRunner:
 
 async def verdict(runner: FakeRunner, golden: GoldenProbe = GOLDEN) -> tuple[bool, str]:
     result = await prove_shard(runner, ShardToProve(runner.layers, "fake"), golden)
-    return result.is_passed, result.words
+    return result.is_passed, result.text
 
 
 @pytest.mark.parametrize("span", SPANS, ids=str)

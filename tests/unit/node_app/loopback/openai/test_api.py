@@ -11,7 +11,7 @@ from node_app.settings import SettingsError
 def test_a_port_that_is_taken_is_told_with_its_option() -> None:
     with bind_api(0) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(SettingsError, match=f"--api-port {port}: .*; choose another, or leave it out"):
+        with pytest.raises(SettingsError, match=f"--api-port {port}: .*; choose another, or omit it"):
             bind_api(port)
 
 

@@ -12,14 +12,14 @@ from node_app.loopback.refusals import Reason, RequestRefusedError
 
 PORT = 8123
 WORDS = {
-    Reason.NOT_HTTP: ("bad_http", "This is no HTTP request that can be answered."),
-    Reason.HEAD_TOO_LARGE: ("bad_http", "This is no HTTP request that can be answered."),
+    Reason.NOT_HTTP: ("bad_http", "This is no HTTP request that this API can read."),
+    Reason.HEAD_TOO_LARGE: ("bad_http", "This is no HTTP request that this API can read."),
     Reason.BODY_TOO_LARGE: ("request_too_large", "The request is too large; the limit is 4194304 bytes."),
     Reason.BODY_OVERDUE: ("request_timeout", "The request's body did not come within 2.5 s."),
-    Reason.OTHER_HOST: ("host_not_allowed", "This API answers to http://127.0.0.1:8123 only."),
+    Reason.OTHER_HOST: ("host_not_allowed", "This API answers only if it is addressed as http://127.0.0.1:8123."),
     Reason.OTHER_ORIGIN: (
         "origin_not_allowed",
-        "This API answers to programs of this machine, not to web pages.",
+        "This API answers programs of this machine, not web pages.",
     ),
 }
 

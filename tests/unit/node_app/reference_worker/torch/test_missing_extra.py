@@ -11,7 +11,7 @@ import pytest
 from meshnet.errors import WorkerError
 from node_app.doctor.judging.worker import judge_version
 from node_app.doctor.reading.programs import run_worker
-from node_app.worker.process import LAST_WORDS_LENGTH_MAX, WorkerCommand, WorkerProcess
+from node_app.worker.process import LAST_MESSAGE_LENGTH_MAX, WorkerCommand, WorkerProcess
 from node_app.worker.restart import FINAL_START_CODES
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def test_one_line_says_what_is_missing_and_how_to_install_it(program: Path, argu
     assert (done.returncode, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"meshnet-worker: {SAID}; in Meshnet's folder: make torch (")
-    assert len(line.removeprefix("meshnet-worker: ")) < LAST_WORDS_LENGTH_MAX
+    assert len(line.removeprefix("meshnet-worker: ")) < LAST_MESSAGE_LENGTH_MAX
 
 
 def test_the_doctor_advises_to_install_it(program: Path) -> None:
