@@ -54,7 +54,7 @@ def test_a_serving_node_is_shown_with_its_figures(tray: TrayApplication, agent: 
     assert window.isVisible()
     assert window.detail.text() == "2 sessions running."
     assert window.value_of("Model") == "model.gguf"
-    assert window.value_of("Layers") == "15 to 29 of 30"
+    assert window.value_of("Layers") == "15-29 of 30"
     assert window.value_of("Speed") == "41.2 tokens/s"
     assert window.value_of("Credits") == "-"
     assert (window.pause_button.isEnabled(), window.resume_button.isVisible()) == (True, False)

@@ -25,7 +25,7 @@ def test_a_serving_node_shows_its_figures() -> None:
     assert rows(view) == {
         "Node": "attic",
         "Model": "model.gguf",
-        "Layers": "15 to 29 of 30",
+        "Layers": "15-29 of 30",
         "Sessions": "2",
         "Speed": "41.2 tokens/s",
         "Credits": "12.345",
@@ -35,7 +35,7 @@ def test_a_serving_node_shows_its_figures() -> None:
         "API": "http://127.0.0.1:8700/v1",
     }
     assert (view.can_pause, view.can_resume, view.can_quit_node, view.needs_start) == (True, False, True, False)
-    assert view.tooltip == "Meshnet: Serving\nLayers 15 to 29 of 30; 2 sessions\n41.2 tokens/s"
+    assert view.tooltip == "Meshnet: Serving\nLayers 15-29 of 30; 2 sessions\n41.2 tokens/s"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_each_condition_says_what_it_means(changes: dict[str, object], mood: Moo
         (Observation(), Mood.WAITING, "Looking for the node", "", False),
         (Observation(Contact.ABSENT), Mood.ABSENT, "No node is running", "Start one", True),
         (Observation(Contact.DIED, pid=7), Mood.FAILURE, "The node ended unexpectedly", "Process 7 is gone", True),
-        (Observation(Contact.SILENT, pid=7), Mood.FAILURE, "The node does not answer", "Process 7 does not answer", False),
+        (Observation(Contact.SILENT, pid=7), Mood.FAILURE, "The node does not answer", "Process 7 does not", False),
         (Observation(Contact.REFUSED, pid=7), Mood.FAILURE, "The node refuses this window", "another run", False),
         (Observation(Contact.STRANGE, detail="It is {odd}."), Mood.FAILURE, "Another program answers", "{odd}", False),
     ],

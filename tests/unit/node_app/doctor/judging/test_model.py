@@ -49,7 +49,7 @@ def test_a_model_that_cannot_be_opened(error: MeshnetError, is_file: bool, advic
     finding = judge_refusal(error, is_file=is_file)
     assert (finding.verdict, finding.summary) == (Verdict.FAILED, error.message)
     assert advice in finding.advice
-    assert ("fetch" in finding.advice) == (advice == "download the file again")
+    assert ("download" in finding.advice) == (advice == "download the file again")
 
 
 def test_an_architecture_that_is_not_served_fails(fake_model: Path) -> None:
