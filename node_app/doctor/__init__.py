@@ -1,5 +1,5 @@
-"""`meshnet doctor`: says of this machine, in one line a check, whether a node would run here and what to do if not.
+"""`meshnet doctor`: prints, one line per finding, whether a node would run on this machine and how to mend it if not.
 
-Invariants: `reading` asks the machine and judges nothing, `judging` is pure; each check has a deadline and none stops
-another; nothing is changed on the machine, no session is opened, and no key or token is shown.
+Invariants: `reading` asks the machine and judges nothing; `judging` is pure. Each check has a deadline, and no check
+stops another. The doctor changes nothing on the machine, opens no session, and shows no key and no token.
 """

@@ -1,8 +1,8 @@
 """Runs the checks side by side.
 
-Invariants: each has its own deadline, counted from the start of all; one that does not end, or fails in a way that
-nobody foresaw, is a finding and stops no other; findings come in the order of the checks. Threads that hang are daemons
-and are left behind when the process ends.
+Invariants: each check has its own deadline, counted from the common start. If a check does not end in time or raises
+any error, that becomes a finding and the other checks go on. Findings come in the order of the checks. The threads are
+daemons: a thread that hangs does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Something to look at.
+    """One check of the machine or the site.
 
     Attributes:
-        deadline_s: seconds after which it counts as failed.
-        run: returns what was found; blocking, in a thread of its own.
+        deadline_s: if `run` takes longer, the check counts as failed.
+        run: returns the findings; it may block, since it runs in a thread of its own.
     """
 
     name: str
@@ -41,7 +41,7 @@ class _Running:
 
 
 def run_checks(checks: Sequence[Check]) -> Iterator[Finding]:
-    """Start all checks and yield their findings, check by check, each as soon as those before it are known."""
+    """Start all checks and yield their findings in the order of `checks`, each as soon as it is known."""
     started_s = time.monotonic()
     for running in [_start(check) for check in checks]:
         left_s = max(0.0, started_s + running.check.deadline_s - time.monotonic())
@@ -62,9 +62,9 @@ def _run(check: Check) -> list[Finding]:
         return list(check.run())
     except ModuleNotFoundError as error:
         return [failed(check.name, f"needs the Python module {error.name}", installing("node"))]
-    except Exception as error:  # noqa: BLE001 - the root of the check: told, and the others go on
-        # Only the type: a message may hold what nobody vetted.
-        return [failed(check.name, f"could not be checked: {type(error).__name__}", "report this as a fault")]
+    except Exception as error:  # noqa: BLE001 - the root of the check: reported, and the others go on
+        # Only the type is shown: the message of an unforeseen error may hold a secret.
+        return [failed(check.name, f"could not be checked: {type(error).__name__}", "report this as a bug")]
 
 
 def _overdue(check: Check) -> Finding:

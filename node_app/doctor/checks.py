@@ -1,7 +1,7 @@
-"""Which checks there are: each reads, then judges.
+"""The list of checks. Each check reads facts and then judges them.
 
-Invariant: what is imported at the top needs `meshnet` and the standard library alone; the rest is imported by the check
-that needs it, so that a missing package costs the checks that need it and no other; it does so under `IMPORT_LOCK`.
+Invariant: the imports at the top need only `meshnet` and the standard library. A check imports everything else itself,
+under `IMPORT_LOCK`. So if a package is missing, only the checks that need it fail.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 QUICK_S: Final = 5.0
 PROGRAM_S: Final = 20.0
 NETWORK_S: Final = 20.0
-# Where it does not open, the site itself is asked as well.
+# If the connection does not open, the check asks the site's /healthz as well.
 CONTROL_S: Final = 2 * NETWORK_S
 PACKAGES_S: Final = 30.0
-# Headers of a large split model on a slow disk.
+# Enough to read the headers of a large split model from a slow disk.
 MODEL_S: Final = 60.0
 
 
 def plan_checks(options: DoctorOptions) -> list[Check]:
-    """Return the checks for what was asked, in the order in which they are told."""
+    """Return the checks that the options ask for, in the order in which their findings are printed."""
     checks = [
         Check("python", QUICK_S, lambda: [computer.judge_python(sys.version_info[:3])]),
         Check("packages", PACKAGES_S, lambda: _check_packages(options.worker_path)),
@@ -82,7 +82,7 @@ def _check_packages(asked: Path | None) -> Iterable[Finding]:
         from node_app.worker.process import find_worker_program  # noqa: PLC0415
 
     environment = dict(os.environ)
-    with suppress(MeshnetError):  # told by the worker's check
+    with suppress(MeshnetError):  # the check "worker" reports it
         name_library(environment, [find_worker_program(asked).parent])
     names = (*computer.NODE_MODULES, *computer.OPTIONAL_MODULES)
     return computer.judge_modules(programs.read_import_problems(names, environment))
@@ -95,7 +95,7 @@ def _check_worker(asked: Path | None) -> Iterable[Finding]:
     try:
         program = find_worker_program(asked)
     except MeshnetError as error:
-        return [failed("worker", error.message, "name it with --worker")]
+        return [failed("worker", error.message, "name the worker program with --worker")]
     return worker.judge_version(programs.run_worker(program, "--version"))
 
 
@@ -106,7 +106,7 @@ def _check_devices(asked: Path | None) -> Iterator[Finding]:
     try:
         program = find_worker_program(asked)
     except MeshnetError:
-        return  # told by the worker's check
+        return  # the check "worker" reports it
     yield worker.judge_devices(programs.run_worker(program, "--list-devices"))
 
 
@@ -147,7 +147,7 @@ def _check_model(path: Path, options: DoctorOptions) -> Iterator[Finding]:
 def _check_control(site_url: str) -> Iterator[Finding]:
     facts = site_reading.read_control(site_url)
     if facts.problem and site_reading.read_health(site_url).problem:
-        return  # told by the site's check
+        return  # the check "site" reports it
     yield site.judge_control(facts)
 
 

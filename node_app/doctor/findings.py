@@ -1,7 +1,7 @@
-"""What a check found, and how it is told.
+"""Findings of checks, and how they are printed.
 
-Invariants: pure; a finding that is not ok says what to do; the exit status is 1 where something failed, and warnings
-never change it.
+Invariants: pure. If a finding is not ok, its advice says how to mend it. The exit status is 1 if a check failed;
+warnings do not change it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ TEXT_LENGTH_MAX: Final = 600
 
 
 class Verdict(StrEnum):
-    """How it stands."""
+    """How serious a finding is."""
 
     OK = "ok"
     WARNING = "warning"  # a node runs, but less well than it could
-    FAILED = "failed"  # a node would not run, or not as asked
+    FAILED = "failed"  # a node would not run, or not with the options given
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line.
+    """One printed line.
 
     Attributes:
-        check: what was looked at, a word or two.
-        summary: what was found.
-        advice: what to do; empty where nothing is to be done.
+        check: name of the check, one or two words.
+        summary: the result, for people.
+        advice: how to mend it; empty if the verdict is OK.
     """
 
     check: str
@@ -50,22 +50,22 @@ class Finding:
 
 
 def ok(check: str, summary: str) -> Finding:
-    """Nothing is to be done."""
+    """Return a finding with the verdict OK."""
     return Finding(check, Verdict.OK, summary)
 
 
 def warning(check: str, summary: str, advice: str) -> Finding:
-    """It works, but less well."""
+    """Return a finding with the verdict WARNING."""
     return Finding(check, Verdict.WARNING, summary, advice)
 
 
 def failed(check: str, summary: str, advice: str) -> Finding:
-    """It does not work."""
+    """Return a finding with the verdict FAILED."""
     return Finding(check, Verdict.FAILED, summary, advice)
 
 
 def as_line(finding: Finding) -> str:
-    """Return a finding as a person reads it."""
+    """Return the line that a person reads, without a line feed."""
     advice = f" -> {one_line(finding.advice, TEXT_LENGTH_MAX)}" if finding.advice else ""
     head = f"{finding.verdict:<{VERDICT_WIDTH}}  {finding.check:<{NAME_WIDTH}}"
     return f"{head}  {one_line(finding.summary, TEXT_LENGTH_MAX)}{advice}"
@@ -78,12 +78,12 @@ def as_json(findings: Sequence[Finding]) -> str:
 
 
 def summary_line(findings: Sequence[Finding]) -> str:
-    """Return the counts in words."""
+    """Return the last line of the output, which counts the findings by verdict."""
     parts = [f"{sum(1 for one in findings if one.verdict is verdict)} {verdict}" for verdict in Verdict]
     return f"doctor: {len(findings)} findings: {', '.join(parts)}"
 
 
 def exit_status(findings: Sequence[Finding]) -> int:
-    """Return 1 where something failed, or where nothing was looked at."""
+    """Return 1 if a finding has failed or there are no findings, else 0."""
     is_bad = not findings or any(finding.verdict is Verdict.FAILED for finding in findings)
     return EXIT_FAILED if is_bad else 0

@@ -1,7 +1,7 @@
-"""`meshnet doctor`: puts the checks together and tells what they found.
+"""`meshnet doctor`: runs the checks and prints their findings.
 
-Invariants: status 0 where nothing failed, 1 where something did, 2 for a wrong command line; stdout carries findings
-only, each as soon as it is known, or one JSON object at the end.
+Invariants: the exit status is 0 if no check failed, 1 if one did, and 2 if the command line is wrong. Stdout carries
+only findings, each as soon as it is known, or with --json one JSON object at the end.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from node_app.doctor.options import DoctorOptions
 
 EXIT_WRONG: Final = 2
-# Nobody heard the findings, so nobody may take them for good.
+# The reader of stdout left before the end, so status 0 would promise too much.
 EXIT_UNREAD: Final = 1
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Look at this machine; return the exit status."""
+    """Check this machine, print the findings, and return the exit status."""
     try:
         options = parse_options(arguments, os.environ)
     except SettingsError as error:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return _look(options)
     except BrokenPipeError:
-        # Whoever read has enough (`| head`); what is left in the buffer must not fail at the interpreter's end.
+        # The reader closed the pipe (`| head`). Without this, flushing the buffer fails when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
 

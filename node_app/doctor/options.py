@@ -1,6 +1,6 @@
-"""The doctor's command line: the options of `meshnet node` that a check needs, and the same variables.
+"""The doctor's command line: the options of `meshnet node` that a check needs, and the same environment variables.
 
-Invariant: what is imported here needs `meshnet` and the standard library alone, so that a missing package is a finding.
+Invariant: the imports need only `meshnet` and the standard library, so that the doctor can report a missing package.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """What to look at; None: not asked for, so not checked.
+    """Options of the doctor. If an option is None, its check is left out or uses the node's default.
 
     Attributes:
-        link_listen: `HOST:PORT`; empty: the node is not to listen.
+        link_listen: `HOST:PORT`; empty if the node is not to listen.
     """
 
     site_url: str | None
@@ -51,26 +51,26 @@ class DoctorOptions:
 
 
 def _build_parser() -> OptionParser:
-    parser = OptionParser(prog="meshnet doctor", description="Look at whether a node would run on this machine.")
-    parser.add_argument("--site", metavar="URL", help="the site that the node is for")
-    parser.add_argument("--gguf", metavar="PATH", help="the model; the first part where it is split")
-    parser.add_argument("--layers", metavar="B:E", help="layers to serve (default: all)")
+    parser = OptionParser(prog="meshnet doctor", description="Check whether a node would run on this machine.")
+    parser.add_argument("--site", metavar="URL", help="address of the site that the node will serve")
+    parser.add_argument("--gguf", metavar="PATH", help="model file, or the first part of a split model")
+    parser.add_argument("--layers", metavar="B:E", help="layers to serve, half-open: 0:15 means 0 to 14 (default: all)")
     parser.add_argument("--context", metavar="N", help="positions per session")
-    parser.add_argument("--max-sessions", metavar="N", help="sessions at once (default 4)")
+    parser.add_argument("--max-sessions", metavar="N", help="sessions at the same time (default: 4)")
     parser.add_argument("--state-dir", metavar="D", help="state directory of the node")
     parser.add_argument("--worker", metavar="PATH", help="worker program (default: the one built or installed)")
-    parser.add_argument("--carrier", metavar="HOW", help="direct, relay or auto (default)")
-    parser.add_argument("--link-listen", metavar="HOST:PORT", help="where peers may dial, or none")
+    parser.add_argument("--carrier", metavar="HOW", help="direct, relay or auto (default: auto)")
+    parser.add_argument("--link-listen", metavar="HOST:PORT", help="address at which peers dial this node, or none")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     return parser
 
 
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> DoctorOptions:
-    """Return what to look at: command line first, then variables named MESHNET_<OPTION>.
+    """Return the options. If the command line lacks one, the variable MESHNET_<OPTION> is read.
 
     Raises:
-        SettingsError: an option is unknown or wrong.
-        SystemExit: help was asked for (0).
+        SettingsError: an option is unknown or its value is wrong.
+        SystemExit: with status 0, if --help was given.
     """
     parsed = _build_parser().parse_args(list(arguments))
     values = OptionValues(parsed, environment)

@@ -1,7 +1,7 @@
-"""`meshnet probe`: puts its parts together.
+"""`meshnet probe`: the command that computes and writes a golden probe.
 
-Invariants: status 0 where the file was written, 1 where something failed, 2 for a wrong command line; the file is
-whole or absent; the worker ends with the command however that ends.
+Invariants: the exit status is 0 if the file was written, 1 if anything failed, 2 if the command line is wrong. The file
+is whole or absent. The worker ends with the command, even if the command fails.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What is told at the end."""
+    """The finished probe, and the figures that the command prints about it."""
 
     made: MadeGolden
     size_bytes: int
@@ -47,11 +47,11 @@ class _Done:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Make a golden probe.
+    """Make a golden probe, write it, and return the exit status.
 
     Raises:
-        MeshnetError: what is wrong with the model or the worker, for the command to tell.
-        SystemExit: argparse has told the user.
+        MeshnetError: the model or the worker failed; the caller prints its message.
+        SystemExit: argparse has printed help or an error.
     """
     options = parse_options(arguments)
     started_s = time.monotonic()

@@ -1,7 +1,7 @@
-"""The file that `meshnet probe` writes.
+"""Writes the file of `meshnet probe`.
 
-Invariant: what stands at its path until then is kept; a path at which no file may be written is refused before anything
-is computed.
+Invariant: a file that is already at the path stays until the new one is complete. If no file may be written there, the
+path is refused before anything is computed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def require_writable(path: Path, model_paths: Iterable[Path]) -> None:
     """Refuse a path before the walk through the model, which may take hours.
 
     Raises:
-        ArtifactError: `unwritable`: it is no place for a file, or one of the model's files.
+        ArtifactError: `unwritable`: no file can be written at the path, or it is one of the model's files.
     """
     with _told_of(path):
         _refuse_others(path, model_paths)
@@ -31,21 +31,21 @@ def require_writable(path: Path, model_paths: Iterable[Path]) -> None:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file, in place of the one that there is.
+    """Write a file; if there is one at the path, replace it.
 
     Raises:
-        ArtifactError: `unwritable`; what was there is there still.
+        ArtifactError: `unwritable`; if there was a file at the path, it is unchanged.
     """
     with _told_of(path):
         write_whole(path, data)
 
 
 def _refuse_others(path: Path, model_paths: Iterable[Path]) -> None:
-    # A device would be replaced by a file, which a system administrator's rights allow.
+    # With a system administrator's rights, writing would replace a device by a file.
     if not path.name or (path.exists() and not path.is_file()):
-        raise _unwritable(path, "it is there and no regular file")
+        raise _unwritable(path, "it exists and is not a regular file")
     if path.exists() and any(path.samefile(one) for one in model_paths):
-        raise _unwritable(path, "it is the model's own file")
+        raise _unwritable(path, "it is a file of the model itself")
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
-"""The walk through a model: every smallest range of layers is loaded once, and given what the one before it gave.
+"""The walk through a model: each smallest range of layers is loaded once and gets the rows of the range before it.
 
-Invariants: one range is in memory at a time; rows are kept as they came, in f32, so that a longer shard adds nothing to
-them but its own rounding; what is not finite, or differs when it is computed row by row, is no reference and is
-refused.
+Invariants: one range is in memory at a time. Rows are kept in f32 as the worker gave them, so that a longer shard
+differs from them only by its own rounding. If rows are not finite, or differ when they are computed one by one, they
+are refused as a reference.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from node_app.worker.client import LoadResult
 
 LOAD_SILENCE_S: Final = 300.0
-# A sequence is given back a moment after its probe has been answered.
+# Two, since the worker frees a probe's sequence only a moment after it has answered.
 SEQUENCES: Final = 2
 
 
 class RangeWorker(RowRunner, Protocol):
-    """What the walk needs of a worker."""
+    """The worker's calls that the walk makes."""
 
     async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadResult:
-        """Load a range."""
+        """Load a range; fail if the worker reports no progress for `silence_timeout_s`."""
 
     async def unload(self) -> None:
-        """Free it."""
+        """Free the loaded range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What is walked through, and how.
+    """A model and the settings with which the walk computes it.
 
     Attributes:
-        model: all its layers.
-        artifact_digest: of its files.
-        cuts: legal ones, in order.
-        threads: running threads of the worker.
-        turn_path: of the machine's compute turn.
+        model: the model with all its layers.
+        artifact_digest: digest of the model's files.
+        cuts: layers at which the model may be cut, ascending.
+        threads: threads with which the worker computes.
+        turn_path: path of the machine's compute turn.
         tell: called with each range before it is computed.
     """
 
@@ -64,13 +64,13 @@ class Walk:
     tell: Callable[[LayerSpan], None]
 
     def ranges(self) -> list[LayerSpan]:
-        """The smallest shards that there can be."""
+        """Return the smallest ranges into which the model may be cut, in order."""
         return [LayerSpan(*pair) for pair in pairwise([0, *self.cuts, self.model.n_layers])]
 
 
 @dataclass(frozen=True, slots=True)
 class MadeGolden:
-    """The probe, and how far rows computed one by one are from it."""
+    """The probe, and the distance of rows that were computed one by one from it."""
 
     golden: GoldenProbe
     one_by_one: RowErrors
@@ -80,7 +80,8 @@ async def make_golden(worker: RangeWorker, walk: Walk) -> MadeGolden:
     """Compute a model's golden probe.
 
     Raises:
-        WorkerError: the worker failed; `not_finite`, `wrong_shape`, `not_reproducible`: its rows are no reference.
+        WorkerError: the worker failed; with `not_finite`, `wrong_shape` or `not_reproducible`, its rows cannot serve
+            as a reference.
     """
     hidden: dict[int, GoldenRows] = {}
     token_ids: tuple[int, ...] = ()
@@ -95,7 +96,7 @@ async def make_golden(worker: RangeWorker, walk: Walk) -> MadeGolden:
         again = await _run(worker, token_ids, taken, step_rows=1)
         found = _compare(again, given, taken, is_tail=layers.layer_end == walk.model.n_layers)
         if not found.is_within(SAME_BACKEND):
-            message = f"layers {layers} give other rows one by one than at once: {found.describe(SAME_BACKEND)}"
+            message = f"layers {layers}: rows computed one by one differ too much: {found.describe(SAME_BACKEND)}"
             raise WorkerError("not_reproducible", "No reference", message)
         errors += found
         await worker.unload()
@@ -121,7 +122,7 @@ def _compare(found: GoldenRows, expected: GoldenRows, taken: GoldenRows | None, 
 
 
 def _limits(walk: Walk) -> WorkerLimits:
-    # As nodes choose by themselves: the context picks rope factors, and steps of other sizes round otherwise.
+    # The limits that nodes choose by default, since the context length decides rope factors and the step size rounding.
     context_length = min(walk.model.context_length, DEFAULT_CONTEXT_LENGTH)
     return WorkerLimits(
         threads=walk.threads,

@@ -1,4 +1,5 @@
-"""The reference for what a worker is: its sessions in Python (`sessions`), and its engine in PyTorch (`torch`).
+"""The reference worker: sessions in Python (`sessions`) and an engine in PyTorch (`torch`).
 
-Invariants: `sessions` knows no engine; the native worker and this one are compared decision by decision and row by row.
+Invariants: `sessions` knows no engine. Tests compare the native worker with this one, decision by decision and row by
+row.
 """

@@ -1,5 +1,5 @@
-"""The tray: a process of its own, which looks at an agent over its loopback endpoint.
+"""The tray: a process of its own that shows a node's agent, which it asks over the agent's loopback endpoint.
 
-Invariants: knows nothing of the agent but the address file and the JSON of the endpoint; decides (`contact`, `errands`,
-`view`, `announcing`) without Qt, and draws without deciding; nothing waits on the GUI thread.
+Invariants: the tray knows the agent only by its address file and the endpoint's JSON. `contact`, `errands`, `view` and
+`announcing` decide and are free of Qt; the other modules draw and decide nothing. Nothing blocks the GUI thread.
 """

@@ -1,7 +1,7 @@
-"""When the tray speaks up by itself.
+"""Decides when the tray shows a desktop notification.
 
-Invariants: pure; only what a volunteer who looks elsewhere would want to know, once for each change; no text from
-elsewhere, which some desktops would read as markup.
+Invariants: pure. A notification is shown once per change, and only if a volunteer who is busy with other windows would
+want to know of it. It holds no text from other programs, since some desktops would read that as markup.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A few words for a heading, and a sentence."""
+    """Heading and text of a desktop notification."""
 
     title: str
     text: str
 
 
-_LOOK: Final = "The window says more."
+_LOOK: Final = "Open the Meshnet window for details."
 
 
 def announce(before: Observation, after: Observation) -> Announcement | None:
-    """Return what to say about a change, None where it says itself or is of no interest."""
+    """Return the notification for a change; None if the change is expected or of no interest."""
     if after.is_restarted and before.contact is not Contact.UNKNOWN:
-        return Announcement("The node was restarted", "Another process serves now.")
+        return Announcement("The node was restarted", "It runs as a new process now.")
     failure = _failure(after)
     if failure is not None and failure != _failure(before):
         return failure
@@ -46,13 +46,13 @@ def announce(before: Observation, after: Observation) -> Announcement | None:
 
 
 def _failure(observation: Observation) -> Announcement | None:
-    """What to say of a node that answers and does not serve; None where it does, or is on its way."""
+    """Return the notification if the node answers but has failed; None if it serves, loads or is paused."""
     return None if observation.status is None else _FAILURES.get(observation.status.condition)
 
 
 _FAILURES: Final = {
-    NodeState.DEGRADED: Announcement("The node stopped serving", f"It is started again by itself. {_LOOK}"),
+    NodeState.DEGRADED: Announcement("The node stopped serving", f"It starts its worker again by itself. {_LOOK}"),
     NodeState.SELF_TEST_FAILED: Announcement(
-        "The node failed its self test", f"It computes wrong numbers and serves nobody. {_LOOK}"
+        "The node failed its self test", f"It computes wrong numbers, so it takes no sessions. {_LOOK}"
     ),
 }

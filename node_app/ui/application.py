@@ -1,7 +1,7 @@
-"""The tray put together: window, icon, watcher, and what closing and quitting mean.
+"""The tray's application: connects window, icon and watcher, and decides what closing and quitting do.
 
-Invariants: there is always a way back: without a panel icon the window is never hidden; quitting the node waits until
-it is gone, so that its end is seen. `close` releases timers, requests and icon. GUI thread.
+Invariants: if the desktop shows no panel icon, the window is never hidden, so there is always a way back. After the
+node was asked to quit, the tray waits until it is gone. `close` releases timers, requests and icon. GUI thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def start_command(state_dir: Path) -> str:
-    """Return the command line that starts a node which this tray finds."""
+    """Return a command line that starts a node with this tray's state directory."""
     lines = ["meshnet node --site https://SITE", "--token TOKEN --gguf MODEL.gguf"]
     if state_dir != choose_state_dir(None, {}):
         lines.append(f"--state-dir {shlex.quote(str(state_dir))}")
@@ -36,7 +36,7 @@ def start_command(state_dir: Path) -> str:
 
 
 class TrayApplication(QObject):
-    """Everything that is shown for one state directory."""
+    """Window, icon and watcher of one state directory. The caller ends it with `close`."""
 
     ended = Signal()  # the process may go
 
@@ -67,7 +67,7 @@ class TrayApplication(QObject):
         watcher.log_read.connect(window.log_panel.show_lines)
 
     def start(self, *, is_hidden: bool) -> None:
-        """Show the window (or only the icon, where there is one) and begin to look."""
+        """Start the watcher and show the window; if `is_hidden` and the desktop has a panel, show only the icon."""
         self.watcher.start()
         if not is_hidden or not self.tray.is_there:
             self.show_window()
@@ -79,7 +79,7 @@ class TrayApplication(QObject):
         self.window.activateWindow()
 
     def ask_to_quit(self) -> None:
-        """Quit; where a node runs, after asking what to quit."""
+        """Quit the tray; if a node runs, ask first whether to quit the node too."""
         status = self.watcher.observation.status
         if not self.view.can_quit_node or status is None:
             self.ended.emit()
@@ -103,7 +103,7 @@ class TrayApplication(QObject):
         if self.watcher.errands.has_ended:
             self.ended.emit()
         elif not self.window.isVisible() and not self.tray.is_there:
-            self.show_window()  # the panel went away, and the icon with it
+            self.show_window()  # the panel is gone, and the icon with it
 
     def _announce(self, before: Observation, after: Observation) -> None:
         said = announce(before, after)
@@ -117,4 +117,4 @@ class TrayApplication(QObject):
         if self.tray.is_there:
             self.window.hide()
         else:
-            self.ended.emit()  # the node goes on; there is nothing to come back to
+            self.ended.emit()  # the node goes on; without an icon nobody could open the window again

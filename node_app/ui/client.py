@@ -1,8 +1,8 @@
 """Requests to the agent's endpoint, on Qt's event loop.
 
-Invariants: nothing blocks; every request ends once, by its answer, by its deadline or by `close`; an answer's size is
-bounded; no proxy, no redirect, no cookie: the token goes to the address that was given and nowhere else. No signal of a
-reply is connected: the bindings (6.8) keep such a reply for ever, and this runs for weeks. GUI thread.
+Invariants: nothing blocks. Every request ends once: by its answer, by its deadline or by `close`. An answer's size is
+limited. Proxies, redirects and cookies are off, so the token goes only to the given address. No signal of a reply is
+connected: PySide 6.8 never frees such a reply, and the tray runs for weeks. GUI thread.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from node_app.ui.contact import Reply
 
 DEADLINE_MS: Final = 3000
-# How often deadlines are looked at while requests are on their way.
+# Interval at which deadlines are checked while requests are in flight.
 TICK_MS: Final = 100
 ANSWER_LIMIT_BYTES: Final = 256 * 1024
 
 
 @dataclass(slots=True)
 class _Exchange:
-    """One request on its way. `cause`: why it was given up, once it was."""
+    """One request in flight. If it was aborted, `cause` says why. `ends_s` is a monotonic time in seconds."""
 
     reply: QNetworkReply
     receive: Callable[[Reply], None]
@@ -39,7 +39,7 @@ class _Exchange:
 
 
 class AgentClient(QObject):
-    """Asks an agent. Owns its requests; `close` ends them."""
+    """Sends requests to an agent. It owns them; `close` ends them."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -48,16 +48,16 @@ class AgentClient(QObject):
         self._manager.setProxy(QNetworkProxy(QNetworkProxy.ProxyType.NoProxy))
         self._manager.setRedirectPolicy(QNetworkRequest.RedirectPolicy.ManualRedirectPolicy)
         self._manager.finished.connect(self._finish)
-        # Qt's own transfer timeout begins anew with every byte; an answer that drips must end too.
+        # Qt's own transfer timeout restarts with every byte, so it would never end an answer that trickles in.
         self._ticking = QTimer(self, interval=TICK_MS)
         self._ticking.timeout.connect(self._end_overdue)
 
     def get(self, address: AgentAddress, path: str, receive: Callable[[Reply], None]) -> None:
-        """Ask for `path`; `receive` is called once, later, unless `close` comes first."""
+        """Send GET `path`. `receive` is called once, later, unless `close` is called first."""
         self._start(self._manager.get(_request(address, path)), receive)
 
     def post(self, address: AgentAddress, path: str, receive: Callable[[Reply], None]) -> None:
-        """Pull a lever; as `get`."""
+        """Send POST `path` with an empty body; `receive` as in `get`."""
         self._start(self._manager.post(_request(address, path), QByteArray()), receive)
 
     @property
@@ -66,7 +66,7 @@ class AgentClient(QObject):
         return len(self._exchanges)
 
     def close(self) -> None:
-        """End every request without calling anybody. Idempotent."""
+        """End every request without calling its `receive`. Idempotent."""
         self._ticking.stop()
         exchanges, self._exchanges = self._exchanges, []
         for exchange in exchanges:
@@ -74,7 +74,7 @@ class AgentClient(QObject):
             exchange.reply.deleteLater()
 
     def _start(self, reply: QNetworkReply, receive: Callable[[Reply], None]) -> None:
-        # What is more stays with the sender, so that the request does not end by itself.
+        # Once the buffer is full, Qt stops reading, so a too large answer never finishes and `_end_overdue` sees it.
         reply.setReadBufferSize(ANSWER_LIMIT_BYTES + 1)
         self._exchanges.append(_Exchange(reply, receive, time.monotonic() + DEADLINE_MS / 1000))
         self._ticking.start()

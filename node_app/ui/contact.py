@@ -1,7 +1,7 @@
-"""What the tray knows of the agent after each attempt to ask it.
+"""Turns the outcome of each status request into the tray's observation of the agent.
 
-Invariants: pure; the answer depends on the last observation and the new outcome alone. One attempt that failed between
-good ones changes nothing that is shown: an agent that is busy, or that was just restarted, is not an agent that failed.
+Invariants: pure: the result depends only on the last observation and the new outcome. If a single attempt fails between
+good ones, the tray shows no change, since a busy or just restarted agent has not failed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Final, TypeAlias
 
 from node_app.status.agent_status import AgentStatus, StatusError, parse_status
 
-# Failed attempts in a row after a good one that are not shown yet.
+# After a good attempt, this many failed ones in a row are not shown.
 MISSES_TOLERATED: Final = 1
 
 
 class Cause(Enum):
-    """Why a request had no answer."""
+    """Why a request got no usable answer."""
 
     NOBODY_LISTENS = auto()
     TOO_SLOW = auto()
@@ -28,7 +28,7 @@ class Cause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An HTTP answer that came in time and within bounds."""
+    """An HTTP answer that came before its deadline and within the size limit."""
 
     http_status: int
     body: bytes
@@ -36,7 +36,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """No such answer."""
+    """A request without a usable answer."""
 
     cause: Cause
 
@@ -51,7 +51,7 @@ class NoAddress:
 
 @dataclass(frozen=True, slots=True)
 class BadAddress:
-    """The address file cannot be believed; `message` is for people."""
+    """The address file is damaged; `message` is for people."""
 
     message: str
 
@@ -68,27 +68,27 @@ Outcome: TypeAlias = NoAddress | BadAddress | Asked
 
 
 class Contact(Enum):
-    """How the tray stands with the agent."""
+    """State of the tray's contact with the agent."""
 
     UNKNOWN = auto()  # nothing was tried yet
     ABSENT = auto()  # none is running
-    DIED = auto()  # its address is still there, and nobody listens
-    SILENT = auto()  # it does not answer in time
-    REFUSED = auto()  # it does not take our token
-    STRANGE = auto()  # what answers is no agent, or the address file is damaged
+    DIED = auto()  # its address file is still there, but nobody listens at the address
+    SILENT = auto()  # it does not answer before the deadline
+    REFUSED = auto()  # it refuses our token
+    STRANGE = auto()  # the answer is not an agent's, or the address file is damaged
     CONNECTED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is known.
+    """The tray's knowledge of the agent.
 
     Attributes:
-        status: the last one; None unless CONNECTED.
-        pid: of the agent that the address file names; 0 where there is none.
-        detail: more about STRANGE, for people.
+        status: the last status; None unless CONNECTED.
+        pid: process number of the agent that the address file names; 0 if there is none.
+        detail: if STRANGE, a sentence about it for people.
         misses: failed attempts since the last good one that are not shown.
-        is_restarted: another agent than the one seen before answers.
+        is_restarted: a process other than the last one answered.
     """
 
     contact: Contact = Contact.UNKNOWN
@@ -100,9 +100,9 @@ class Observation:
 
 
 def observe(before: Observation, outcome: Outcome) -> Observation:
-    """Return what is known after `outcome`."""
+    """Return the observation after `outcome`."""
     if isinstance(outcome, NoAddress):
-        # Written and taken away in order, so this is the agent's own word.
+        # An agent removes its address file when it ends in order, so no attempt needs to be repeated.
         return Observation(Contact.ABSENT)
     after = _read(outcome)
     if after.contact is Contact.CONNECTED:
@@ -127,9 +127,9 @@ def _read_cause(cause: Cause, pid: int) -> Observation:
         case Cause.TOO_SLOW:
             return Observation(Contact.SILENT, pid=pid)
         case Cause.TOO_LARGE:
-            return Observation(Contact.STRANGE, pid=pid, detail="Its answer is larger than a status can be.")
+            return Observation(Contact.STRANGE, pid=pid, detail="Its answer is too large for a node's status.")
         case Cause.BROKEN:
-            return Observation(Contact.STRANGE, pid=pid, detail="Its answer broke off.")
+            return Observation(Contact.STRANGE, pid=pid, detail="The connection broke during its answer.")
 
 
 def _read_answer(answer: Answered, pid: int) -> Observation:
@@ -138,8 +138,8 @@ def _read_answer(answer: Answered, pid: int) -> Observation:
     if answer.http_status == HTTPStatus.SERVICE_UNAVAILABLE:
         return Observation(Contact.SILENT, pid=pid)
     if answer.http_status != HTTPStatus.OK:
-        return Observation(Contact.STRANGE, pid=pid, detail=f"It answered with status {answer.http_status}.")
+        return Observation(Contact.STRANGE, pid=pid, detail=f"It answered with HTTP status {answer.http_status}.")
     try:
         return Observation(Contact.CONNECTED, parse_status(answer.body), pid)
     except StatusError as error:
-        return Observation(Contact.STRANGE, pid=pid, detail=f"Its answer is no status: {error}.")
+        return Observation(Contact.STRANGE, pid=pid, detail=f"Its answer is not a node's status: {error}.")

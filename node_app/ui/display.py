@@ -1,7 +1,7 @@
-"""Whether Qt will find a display, found out before it is asked: a Qt that finds none aborts the process.
+"""Finds out, before Qt starts, whether it will find a display: if Qt finds none, it aborts the process.
 
-Invariants: without Qt. Only what Qt would fail at as well is a problem: what shows nothing (`offscreen`) or is not
-known here is left to Qt. Each way to a display takes CONNECT_S at most.
+Invariants: imports no Qt. Only a failure that Qt would meet as well is a problem; platforms that need no display
+(`offscreen`) or are unknown here are left to Qt. Trying one platform takes CONNECT_S at most.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from node_app.system.installing import installing_qt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# A path, where a first NUL means Linux's abstract names, or host and port.
+# Path of a Unix socket (if it begins with NUL, an abstract name of Linux), or host and port.
 Address: TypeAlias = str | tuple[str, int]
 
 CONNECT_S: Final = 2.0
-X_FOLDER: Final = "/tmp/.X11-unix"  # noqa: S108 - where every X server of this machine listens
+X_FOLDER: Final = "/tmp/.X11-unix"  # noqa: S108 - every X server of this machine listens there
 X_PORT: Final = 6000
 # Source: X(7), "Display names": [protocol/]host:display[.screen].
 _X_DISPLAY: Final = re.compile(r"(?:(?P<protocol>\w+)/)?(?P<host>.*):(?P<number>\d{1,5})(?:\.\d+)?")
@@ -31,12 +31,12 @@ _PLUGINS: Final = {"xcb": "libqxcb.so", "wayland": "libqwayland-generic.so", "wa
 
 
 def find_problem(environment: Mapping[str, str], plugins: Path, platform: str = sys.platform) -> str:
-    """Return why Qt will show nothing, for people; empty where it will, or where only Qt can tell.
+    """Return, for people, why Qt cannot show a window; empty if it can or if only Qt knows.
 
     Args:
-        environment: this process's.
-        plugins: Qt's folder of them.
-        platform: the system, as `sys.platform` names it; displays are Linux's.
+        environment: this process's environment variables.
+        plugins: folder of Qt's plugins.
+        platform: value of `sys.platform`; anything but "linux" is left to Qt.
     """
     if platform != "linux":
         return ""
@@ -51,12 +51,12 @@ def find_problem(environment: Mapping[str, str], plugins: Path, platform: str = 
     if unloadable:
         return f"Qt cannot be loaded ({'; '.join(unloadable)}); {installing_qt(unloadable[0])}"
     if unanswered:
-        return f"no display: nobody answers at {' or '.join(unanswered)}"
+        return f"no display: no server answers at {' or '.join(unanswered)}"
     return "no display: neither WAYLAND_DISPLAY nor DISPLAY is set; start it on a desktop"
 
 
 def _ways(environment: Mapping[str, str]) -> list[str]:
-    """Return the platforms that Qt tries: those it is told, else those of which the session speaks."""
+    """Return the platforms that Qt tries: those of QT_QPA_PLATFORM if it is set, else those of the desktop session."""
     told = environment.get("QT_QPA_PLATFORM", "")
     if told:
         return [way.partition(":")[0].lower() for way in told.split(";") if way]
@@ -65,7 +65,7 @@ def _ways(environment: Mapping[str, str]) -> list[str]:
 
 
 def _load_error(way: str, plugins: Path) -> str:
-    """Return why the platform's plugin cannot be loaded; it names the first library that is missing."""
+    """Return why the platform's plugin cannot be loaded, with the first missing library; empty if it can."""
     plugin = plugins / "platforms" / _PLUGINS.get(way, "")
     if not plugin.is_file():
         return ""
@@ -77,14 +77,14 @@ def _load_error(way: str, plugins: Path) -> str:
 
 
 def _unanswered_place(way: str, environment: Mapping[str, str]) -> str:
-    """Return the variable that says where the display should be, with its value, where it is not there."""
+    """Return NAME=VALUE of the variable that names the display if no server answers there, else an empty string."""
     addresses: list[Address]
     if way == "xcb":
         name, value = "DISPLAY", environment.get("DISPLAY", "")
         addresses = x_addresses(value)
     elif way.startswith("wayland") and "WAYLAND_SOCKET" not in environment:
         name, value = "WAYLAND_DISPLAY", environment.get("WAYLAND_DISPLAY") or "wayland-0"
-        # A name that is a path already stands for itself.
+        # If the value is an absolute path, `/` drops the folder before it.
         addresses = [str(Path(environment.get("XDG_RUNTIME_DIR", "/")) / value)]
     else:
         return ""
@@ -92,7 +92,7 @@ def _unanswered_place(way: str, environment: Mapping[str, str]) -> str:
 
 
 def x_addresses(display: str) -> list[Address]:
-    """Return where the X server of `display` listens, in the order in which it is tried; none for what is no name."""
+    """Return the addresses of the X server `display`, in the order of trying; empty if it is no display name."""
     found = _X_DISPLAY.fullmatch(display)
     if found is None:
         return []
@@ -104,9 +104,9 @@ def x_addresses(display: str) -> list[Address]:
 
 
 def _is_answered(addresses: list[Address]) -> bool:
-    """Tell whether one of the addresses takes a connection in time, the look-up of its name included."""
+    """Return whether an address takes a connection within CONNECT_S, which includes looking up its name."""
     answers: list[bool] = []
-    # Nothing ends a look-up; the thread that waits for it keeps nobody from leaving.
+    # A name look-up cannot be cancelled, so a daemon thread waits for it and does not keep the process alive.
     attempt = threading.Thread(target=lambda: answers.append(any(map(_connects, addresses))), daemon=True)
     attempt.start()
     attempt.join(CONNECT_S)
@@ -122,7 +122,7 @@ def _connects(address: Address) -> bool:
                 end.settimeout(CONNECT_S)
                 end.connect(address)
     except BlockingIOError:
-        return True  # somebody listens, whose queue is full
+        return True  # a server listens, but its queue is full
     except (OSError, OverflowError, UnicodeError):
         return False
     return True

@@ -1,6 +1,7 @@
-"""What the volunteer asked the agent to do, and how far that is.
+"""Errands: pause, resume and quit, which the volunteer clicks and the tray asks of the agent.
 
-Invariants: pure; one errand at a time, so a second click changes nothing; each ends, by an answer or by its deadline.
+Invariants: pure. One errand runs at a time, so a second click changes nothing. Each errand ends, by an answer or by its
+deadline.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from node_app.ui.contact import Answered, Cause, Contact
 if TYPE_CHECKING:
     from node_app.ui.contact import Observation, Reply
 
-# Longer than an agent takes to close its sessions and to end its worker.
+# Longer than an agent needs to close its sessions and to end its worker.
 END_DEADLINE_S: Final = 30.0
 
 
 class Errand(Enum):
-    """A lever of the agent; the value is its path."""
+    """A request that changes the agent; the value is its path."""
 
     PAUSE = "/pause"
     RESUME = "/resume"
@@ -30,22 +31,22 @@ class Errand(Enum):
 _VERBS: Final = {Errand.PAUSE: "pause", Errand.RESUME: "resume", Errand.QUIT: "quit"}
 
 _PROBLEMS: Final = {
-    Cause.NOBODY_LISTENS: "nobody listens there any more",
+    Cause.NOBODY_LISTENS: "it is no longer running",
     Cause.TOO_SLOW: "it did not answer in time",
-    Cause.TOO_LARGE: "its answer was not an agent's",
-    Cause.BROKEN: "its answer broke off",
+    Cause.TOO_LARGE: "its answer was not a node's",
+    Cause.BROKEN: "the connection broke during its answer",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Errands:
-    """What is going on.
+    """State of the errands.
 
     Attributes:
-        running: sent and not done yet; QUIT is done when the agent is gone.
-        problem: why the last one failed, for people; empty otherwise.
-        ends_by_s: when a QUIT that was accepted counts as failed; None while none was.
-        has_ended: the agent is gone because it was asked to.
+        running: the errand that was sent and is not done; QUIT is done when the agent is gone.
+        problem: why the last errand failed, for people; empty if it did not.
+        ends_by_s: monotonic time at which an accepted QUIT counts as failed; None if no QUIT was accepted.
+        has_ended: the agent is gone because it was asked to quit.
     """
 
     running: Errand | None = None
@@ -54,11 +55,11 @@ class Errands:
     has_ended: bool = False
 
     def begin(self, errand: Errand) -> Errands:
-        """Send an errand; the same state where one is running."""
+        """Return the state in which `errand` runs; if another is running, return self."""
         return self if self.running is not None else Errands(errand)
 
     def receive(self, reply: Reply, now_s: float) -> Errands:
-        """Take the agent's answer to the running errand."""
+        """Return the state after the agent's answer to the running errand; `now_s` is monotonic."""
         if self.running is None:
             return self
         if isinstance(reply, Answered) and reply.http_status == HTTPStatus.OK:
@@ -67,7 +68,7 @@ class Errands:
         return Errands(problem=f"The node did not {_VERBS[self.running]}: {why}.")
 
     def look(self, observation: Observation, now_s: float) -> Errands:
-        """See whether an agent that was asked to quit is gone, or late."""
+        """Return the state after an observation: a running QUIT ends if the agent is gone, and fails if it is late."""
         if self.running is not Errand.QUIT:
             return self
         if observation.contact in {Contact.ABSENT, Contact.DIED}:

@@ -1,6 +1,6 @@
-"""Figures as people read them.
+"""Formats figures for people.
 
-Invariant: pure; what is not known is shown as `NOTHING`, never as zero.
+Invariant: pure. An unknown figure is shown as `NOTHING`, never as zero.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 
 
 def as_layers(status: AgentStatus) -> str:
-    """Return the served layers, both ends named, counted from 0 as everywhere else."""
+    """Return the served layers with the first and the last one, counted from 0: "0-14 of 30"."""
     if status.layer_begin == 0 and status.layer_end == status.n_layers:
         return f"all {status.n_layers}"
     first, last = status.layer_begin, status.layer_end - 1
-    span = str(first) if first == last else f"{first} to {last}"
+    span = str(first) if first == last else f"{first}-{last}"
     return f"{span} of {status.n_layers}"
 
 
 def as_sentence(text: str) -> str:
-    """Return words of another program as a sentence; empty where there are none."""
+    """Return another program's text with a capital letter and a full stop; empty if the text is."""
     stripped = text.strip().rstrip(".")
     return f"{stripped[:1].upper()}{stripped[1:]}." if stripped else ""
 
 
 def as_sessions(sessions: int) -> str:
-    """Return a number of sessions in words."""
+    """Return a number of sessions with its unit: "no sessions", "1 session", "2 sessions"."""
     return "1 session" if sessions == 1 else f"{sessions or 'no'} sessions"
 
 
 def as_rate(tokens_per_s: float) -> str:
-    """Return a rate."""
+    """Return a rate with one decimal and its unit."""
     return f"{tokens_per_s:.1f} tokens/s"
 
 
 def as_credits(micros: int | None) -> str:
-    """Return micro-credits as credits, exact: two decimals, more where they are not zero."""
+    """Return micro-credits as exact credits, with two to six decimals."""
     if micros is None:
         return NOTHING
     whole, rest = divmod(micros, MICROS_PER_CREDIT)
@@ -51,7 +51,7 @@ def as_credits(micros: int | None) -> str:
 
 
 def as_memory(size_bytes: int) -> str:
-    """Return a size in binary units."""
+    """Return a size in binary units with three significant digits; 0 means unknown."""
     if size_bytes == 0:
         return NOTHING
     size = size_bytes / 1024
@@ -63,7 +63,7 @@ def as_memory(size_bytes: int) -> str:
 
 
 def shorten(text: str, length_max: int) -> str:
-    """Return `text`, its middle left out where it is longer: names differ at both ends."""
+    """Return `text`; if it is longer than `length_max`, without its middle, since names differ at both ends."""
     if len(text) <= length_max:
         return text
     kept = length_max - 3

@@ -1,7 +1,7 @@
-"""The icon, drawn by code at every size that panels ask for.
+"""Draws the icon at every size that panels ask for.
 
-Invariants: each mood has a shape of its own, so nobody needs to tell colours apart; a coloured tile with a white shape
-reads on light and dark panels alike. GUI thread, after the application exists.
+Invariants: each mood has its own shape, so nobody needs to tell colours apart. A coloured tile with a white shape is
+readable on light and on dark panels. GUI thread, after the QApplication was made.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _COLOURS: Final = {
 }
 _WHITE: Final = QColor("white")
 
-# Where the three nodes of the mesh stand, on a tile of size 1.
+# Positions of the mesh's three nodes on a tile of size 1.
 _NODES: Final = (QPointF(0.28, 0.66), QPointF(0.5, 0.28), QPointF(0.72, 0.66))
 
 
 def make_icon(mood: Mood) -> QIcon:
-    """Return the icon of a mood."""
+    """Return the icon of a mood in all sizes."""
     icon = QIcon()
     for size_px in SIZES_PX:
         icon.addPixmap(_draw(mood, size_px))

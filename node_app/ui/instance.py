@@ -1,7 +1,7 @@
-"""One tray for each state directory; a second one shows the first one's window and leaves.
+"""Allows one tray per state directory: a second one asks the first to show its window, and ends.
 
-Invariants: the lock decides, by process, so a tray that was killed locks nobody out; the socket only carries the
-request to be shown, open to this user alone. GUI thread.
+Invariants: a lock file with the process number decides, so a killed tray locks nobody out. The socket only carries the
+request to show the window, and only this user may connect. GUI thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REQUEST_TIMEOUT_MS: Final = 2000
 
 
 class TrayInstance(QObject):
-    """This process's claim to be the tray of a state directory, which must exist."""
+    """This process's claim to be the only tray of a state directory, which must exist."""
 
     show_requested = Signal()
 
@@ -28,24 +28,24 @@ class TrayInstance(QObject):
         super().__init__(parent)
         self._name = f"meshnet-tray-{hashlib.sha256(str(state_dir.resolve()).encode()).hexdigest()[:24]}"
         self._lock = QLockFile(str(state_dir / LOCK_FILE))
-        # A tray runs for weeks: only the death of its process makes its lock stale.
+        # A tray runs for weeks, so a lock's age says nothing: it is stale only if its process is gone.
         self._lock.setStaleLockTime(0)
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
         self._server.newConnection.connect(self._on_connection)
 
     def claim(self) -> bool:
-        """Be the only one; False where another is, which then has been asked to show itself."""
+        """Return True if this is the only tray; if another runs, ask it to show its window and return False."""
         if not self._lock.tryLock(0):
             self._request_show()
             return False
-        # The name is ours now; what is left under it belongs to a tray that was killed.
+        # This process holds the lock, so a socket of that name was left behind by a killed tray.
         QLocalServer.removeServer(self._name)
-        self._server.listen(self._name)  # without it a second tray is still refused, only not shown
+        self._server.listen(self._name)  # if it fails, a second tray still ends, but shows no window
         return True
 
     def release(self) -> None:
-        """Let another be the one. Idempotent."""
+        """Give up the claim, so that another tray may start. Idempotent."""
         self._server.close()
         self._lock.unlock()
 

@@ -1,4 +1,4 @@
-"""The tail of the agent's log, read-only."""
+"""Shows the last lines of the agent's log, read-only."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
 
 class LogPanel(QPlainTextEdit):
-    """Shows lines; follows the newest one unless the reader scrolled away from it."""
+    """Shows log lines and keeps the newest in view, unless the reader has scrolled away from it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent, readOnly=True)
-        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)  # broken lines are counted too late to follow them
+        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)  # Qt counts wrapped lines too late to follow the end
         self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.setAccessibleName("Log of the node")
-        self.setPlaceholderText("Nothing yet")
-        # Tab leaves the panel: it is not for typing.
+        self.setPlaceholderText("No log lines yet")
+        # Tab moves to the next control, since nothing can be typed here.
         self.setTabChangesFocus(True)
         self._lines: tuple[str, ...] = ()
         self._is_following = True
         bar = self.verticalScrollBar()
-        # Only what the reader does is told by this signal; the end also moves by itself, with the panel's size.
+        # The reader alone causes this signal; valueChanged also comes when the panel's size changes.
         bar.actionTriggered.connect(self._see_place)
         bar.rangeChanged.connect(self._follow)
 
     def show_lines(self, lines: Sequence[str]) -> None:
-        """Replace the text; a selection and the place of a reader stay while nothing is new."""
+        """Replace the text. If the lines are the same, nothing changes, so a selection stays."""
         if tuple(lines) == self._lines:
             return
         self._lines = tuple(lines)

@@ -1,8 +1,8 @@
-"""`meshnet-tray`: looks at this machine's node.
+"""`meshnet-tray`: shows this machine's node in a window and as a panel icon.
 
-Invariants: status 2 for a wrong command line, a missing part of the installation or no display, 1 for a directory that
-cannot be used, each with one line on stderr. Qt is loaded here and not before, so that its absence can be told in
-words, and its application is made only where there is a display, since it aborts the process where there is none.
+Invariants: the exit status is 2 if the command line is wrong, Qt is missing or there is no display, and 1 if the state
+directory cannot be used; each prints one line on stderr. Qt is imported here and not earlier, so that a message can
+report its absence. A QApplication is made only if there is a display, since without one it aborts the process.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ EXIT_WRONG: Final = 2
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options: `state_dir` (None: the usual one) and `hidden`."""
-    parser = argparse.ArgumentParser(prog="meshnet-tray", description="Look at the node of this machine.")
+    """Return the options: `state_dir` (None means the default directory) and `hidden`."""
+    parser = argparse.ArgumentParser(prog="meshnet-tray", description="Show the node of this machine.")
     parser.add_argument("--state-dir", metavar="D", help="state directory of the node (default: as `meshnet node`)")
-    parser.add_argument("--hidden", action="store_true", help="start with the icon only, where the desktop has a place")
+    parser.add_argument("--hidden", action="store_true", help="show only the panel icon, if the desktop has a panel")
     return parser.parse_args(list(arguments))
 
 
 def main() -> int:
-    """Entry point of the command; returns when the tray is quit."""
+    """Run the command; return its exit status when the tray is quit."""
     options = parse_arguments(sys.argv[1:])
     try:
         return run(choose_state_dir(options.state_dir, os.environ), is_hidden=options.hidden)
@@ -44,16 +44,16 @@ def main() -> int:
         sys.stderr.write(f"meshnet-tray: {error.message} [{error.code}]\n")
         return EXIT_FAILED
     except ImportError as error:
-        # Either PySide6 is not installed, or a library of the system that Qt needs is not.
+        # PySide6 is not installed, or a system library that Qt needs is missing.
         sys.stderr.write(f"meshnet-tray: Qt cannot be loaded ({error}); {installing_qt(str(error))}\n")
         return EXIT_WRONG
 
 
 def run(state_dir: Path, *, is_hidden: bool) -> int:
-    """Run the tray of `state_dir` until it is quit.
+    """Run the tray of `state_dir` until it is quit; return the exit status.
 
     Raises:
-        ImportError: Qt is not there.
+        ImportError: Qt cannot be imported.
         StateError: the directory cannot be used.
     """
     from PySide6.QtCore import QLibraryInfo  # noqa: PLC0415 - see the module's invariants
@@ -77,7 +77,7 @@ def run(state_dir: Path, *, is_hidden: bool) -> int:
     tray = TrayApplication(state_dir)
     instance.show_requested.connect(tray.show_window)
     tray.ended.connect(application.quit)
-    # The watcher's timer lets Python see the signal within a second.
+    # Python handles a signal only when Qt calls it; the watcher's timer does so every second.
     signal.signal(signal.SIGINT, lambda *_: application.quit())
     signal.signal(signal.SIGTERM, lambda *_: application.quit())
     tray.start(is_hidden=is_hidden)

@@ -1,6 +1,7 @@
-"""Asks what to quit: the node, or only what looks at it.
+"""Asks whether to quit the node too, or only the tray.
 
-Invariant: never blocks; answers by a signal, and closing the question in any way means to stay. GUI thread.
+Invariant: it never blocks and answers by a signal. If the question is closed without a choice, nothing is quit. GUI
+thread.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class QuitQuestion(QMessageBox):
-    """The question; lives as long as its window."""
+    """The question's dialog; its parent window owns it."""
 
     node_chosen = Signal()
     tray_chosen = Signal()
@@ -35,13 +36,13 @@ class QuitQuestion(QMessageBox):
         self.buttonClicked.connect(self._on_clicked)
 
     def ask(self, sessions: int) -> None:
-        """Ask, unless it is being asked already.
+        """Show the question; if it is shown already, only its text changes.
 
         Args:
-            sessions: that would be ended with the node.
+            sessions: running sessions, which would end with the node.
         """
-        ended = f" With it {as_sessions(sessions)} would end." if sessions else ""
-        self.setInformativeText(f"Without this window the node goes on serving.{ended}")
+        ended = f" If you quit the node, {as_sessions(sessions)} would end." if sessions else ""
+        self.setInformativeText(f"If you close only this window, the node goes on serving.{ended}")
         self.open()
 
     def _on_clicked(self, button: QAbstractButton) -> None:

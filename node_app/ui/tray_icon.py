@@ -1,7 +1,7 @@
 """The icon in the panel and its menu.
 
-Invariants: shows a `View` and tells what was chosen; where the desktop has no place for icons there is none, and the
-desktop is asked again, because panels come and go. GUI thread.
+Invariants: it shows a `View`, and signals say which menu entry was chosen. If the desktop has no panel, there is no
+icon; the desktop is asked again with each view, since panels come and go. GUI thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TrayIcon(QObject):
-    """Owns icon and menu."""
+    """The panel icon and its menu, which it owns."""
 
     open_chosen = Signal()
     pause_chosen = Signal()
@@ -57,7 +57,7 @@ class TrayIcon(QObject):
         return QSystemTrayIcon.isSystemTrayAvailable()
 
     def show_view(self, view: View) -> None:
-        """Show a view, as soon as the desktop has a place for it."""
+        """Show a view on icon and menu; if the desktop has a panel by now, the icon appears."""
         self._icon.setIcon(self._icons[view.mood])
         self._icon.setToolTip(view.tooltip)
         self.state_action.setText(view.headline)
@@ -68,12 +68,12 @@ class TrayIcon(QObject):
             self._icon.show()
 
     def announce(self, announcement: Announcement) -> None:
-        """Say something; nothing happens where the desktop cannot."""
+        """Show a desktop notification, if the desktop can."""
         if self._icon.isVisible() and QSystemTrayIcon.supportsMessages():
             self._icon.showMessage(announcement.title, announcement.text, self._icon.icon())
 
     def close(self) -> None:
-        """Take the icon away. Idempotent."""
+        """Remove the icon. Idempotent."""
         self._icon.hide()
         self.menu.close()
 

@@ -1,7 +1,7 @@
-"""What the window and the icon show, as plain values.
+"""Decides the contents of window and icon, as plain values.
 
-Invariants: pure; the whole window follows from an observation and the errands, so no widget keeps state of its own;
-every state says what it means and, where a person can do something, what.
+Invariants: pure. The whole window follows from an observation and the errands, so widgets keep no state of their own.
+Every state says what it means, and if the volunteer can mend it, how.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Mood(Enum):
-    """What the icon shows: a shape and a colour each."""
+    """State of the node as the icon shows it; each mood has its own shape and colour."""
 
     SERVING = auto()
-    WAITING = auto()  # on its way, nobody has to do anything
+    WAITING = auto()  # it goes on by itself, nobody has to do anything
     PAUSED = auto()
     FAILURE = auto()
     ABSENT = auto()
@@ -32,7 +32,7 @@ class Mood(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure and what it is."""
+    """One figure with its label."""
 
     label: str
     value: str
@@ -40,17 +40,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Everything that is shown.
+    """Contents of window and icon.
 
     Attributes:
         headline: the state in a few words.
         detail: one or two sentences about it.
-        rows: the same labels in the same order, or none while nothing is known.
-        can_pause, can_resume: at most one of them; which button is there.
-        can_quit_node: an agent answers that could be asked to quit.
-        needs_start: the command that starts a node is worth showing.
-        problem: why the last errand failed; empty otherwise.
-        tooltip: of the icon; holds no text from elsewhere, which some desktops would read as markup.
+        rows: figures, always with the same labels in the same order; empty if the agent's status is unknown.
+        can_pause, can_resume: whether that button is shown; at most one of them is True.
+        can_quit_node: an agent answers and could be asked to quit.
+        needs_start: whether to show the command that starts a node.
+        problem: why the last errand failed; empty if it did not.
+        tooltip: the icon's tool tip; without text from other programs, since some desktops would read that as markup.
     """
 
     mood: Mood
@@ -66,94 +66,97 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _Text:
     mood: Mood
     headline: str
     detail: str
 
 
-_START: Final = "Start it in a terminal; it shows up here by itself."
+_START: Final = "Start one in a terminal with this command. It then appears here by itself."
 
 _WITHOUT_STATUS: Final = {
-    Contact.UNKNOWN: _Words(Mood.WAITING, "Looking for the node", ""),
-    Contact.ABSENT: _Words(Mood.ABSENT, "No node is running", _START),
-    Contact.DIED: _Words(Mood.FAILURE, "The node ended unexpectedly", "Process {pid} is gone. Start it again."),
-    Contact.SILENT: _Words(
+    Contact.UNKNOWN: _Text(Mood.WAITING, "Looking for the node", ""),
+    Contact.ABSENT: _Text(Mood.ABSENT, "No node is running", _START),
+    Contact.DIED: _Text(Mood.FAILURE, "The node ended unexpectedly", "Process {pid} is gone. Start it again."),
+    Contact.SILENT: _Text(
         Mood.FAILURE,
         "The node does not answer",
-        "Process {pid} runs but has nothing to say. The machine may be too busy, or the process was stopped.",
+        "Process {pid} does not answer in time. The machine may be too busy, or the process was stopped.",
     ),
-    Contact.REFUSED: _Words(
+    Contact.REFUSED: _Text(
         Mood.FAILURE,
         "The node refuses this window",
         "The address file belongs to another run of the node. Start the node again.",
     ),
-    Contact.STRANGE: _Words(Mood.FAILURE, "Something else answers", "{detail}"),
+    Contact.STRANGE: _Text(Mood.FAILURE, "Another program answers", "{detail} Start the node again."),
 }
 
 
 def present(observation: Observation, errands: Errands) -> View:
-    """Return what to show."""
+    """Return the view of an observation and the errands."""
     status = observation.status
-    words = _words(observation, errands)
+    text = _text(observation, errands)
     is_free = errands.running is None and status is not None
     is_paused = status is not None and status.condition is NodeState.PAUSED
     return View(
-        mood=words.mood,
-        headline=words.headline,
-        detail=words.detail,
+        mood=text.mood,
+        headline=text.headline,
+        detail=text.detail,
         rows=_rows(status),
         can_pause=is_free and not is_paused,
         can_resume=is_free and is_paused,
         can_quit_node=is_free,
         needs_start=observation.contact in {Contact.ABSENT, Contact.DIED} and not errands.has_ended,
         problem=errands.problem,
-        tooltip=_tooltip(words, status),
+        tooltip=_tooltip(text, status),
     )
 
 
-def _words(observation: Observation, errands: Errands) -> _Words:
+def _text(observation: Observation, errands: Errands) -> _Text:
     if errands.running is Errand.QUIT:
-        return _Words(Mood.WAITING, "The node is ending", "Running sessions are closed and the worker is ended.")
+        return _Text(Mood.WAITING, "The node is ending", "It closes its sessions and ends its worker.")
     if observation.status is None:
-        words = _WITHOUT_STATUS[observation.contact]
-        detail = words.detail.format(pid=observation.pid, detail=observation.detail)
-        return _Words(words.mood, words.headline, detail)
-    return _words_of_status(observation.status)
+        text = _WITHOUT_STATUS[observation.contact]
+        detail = text.detail.format(pid=observation.pid, detail=observation.detail)
+        return _Text(text.mood, text.headline, detail)
+    return _text_of_status(observation.status)
 
 
-def _words_of_status(status: AgentStatus) -> _Words:
+def _text_of_status(status: AgentStatus) -> _Text:
     match status.condition:
         case NodeState.LOADING:
-            detail = as_sentence(status.reason) or f"The worker loads and measures layers: {as_layers(status)}."
-            return _Words(Mood.WAITING, "Loading", detail)
+            detail = as_sentence(status.reason) or f"The worker loads and measures its layers: {as_layers(status)}."
+            return _Text(Mood.WAITING, "Loading", detail)
         case NodeState.PAUSED:
-            running = f" {as_sessions(status.sessions)} still going on." if status.sessions else ""
-            return _Words(Mood.PAUSED, "Paused", f"No new sessions are taken.{running}")
+            running = f" Still running: {as_sessions(status.sessions)}." if status.sessions else ""
+            return _Text(Mood.PAUSED, "Paused", f"The node takes no new sessions.{running}")
         case NodeState.DEGRADED:
-            detail = f"{as_sentence(status.reason) or 'The worker is down.'} It is started again by itself."
-            return _Words(Mood.FAILURE, "Not serving", detail)
+            detail = f"{as_sentence(status.reason) or 'The worker is down.'} The node starts it again by itself."
+            return _Text(Mood.FAILURE, "Not serving", detail)
         case NodeState.SELF_TEST_FAILED:
             reason = as_sentence(status.reason) or "The self test failed."
-            detail = f"This machine computes wrong numbers, and serves nobody. {reason} It is tried again by itself."
-            return _Words(Mood.FAILURE, "Self test failed", detail)
+            detail = (
+                f"This machine computes wrong numbers, so it takes no sessions. {reason} "
+                "The node tries again by itself; `meshnet doctor` says how to mend it."
+            )
+            return _Text(Mood.FAILURE, "Self test failed", detail)
         case NodeState.SERVING:
-            return _words_of_serving(status)
+            return _text_of_serving(status)
 
 
-def _words_of_serving(status: AgentStatus) -> _Words:
+def _text_of_serving(status: AgentStatus) -> _Text:
     if status.site_url and not status.is_control_connected:
         detail = f"{status.site_url} cannot be reached. The node tries again by itself."
-        return _Words(Mood.WAITING, "Waiting for the site", detail)
+        return _Text(Mood.WAITING, "Waiting for the site", detail)
     if status.site_url and not status.is_data_connected:
-        return _Words(
+        return _Text(
             Mood.WAITING, "Waiting for the relay", "The site's relay cannot be reached. The node tries again by itself."
         )
     if status.notice:
-        return _Words(Mood.FAILURE, "Ready, but not used", as_sentence(status.notice))
+        return _Text(Mood.FAILURE, "Ready, but not used", as_sentence(status.notice))
     if status.sessions:
-        return _Words(Mood.SERVING, "Serving", f"{as_sessions(status.sessions)} now.")
-    return _Words(Mood.SERVING, "Ready", "Waiting for somebody to ask something.")
+        return _Text(Mood.SERVING, "Serving", f"{as_sessions(status.sessions)} running.")
+    return _Text(Mood.SERVING, "Ready", "Waiting for the next request.")
 
 
 def _rows(status: AgentStatus | None) -> tuple[Row, ...]:
@@ -177,7 +180,7 @@ def _rows(status: AgentStatus | None) -> tuple[Row, ...]:
 _LABELS: Final = ("Node", "Model", "Layers", "Sessions", "Speed", "Credits", "Memory", "Self test", "Site", "API")
 
 
-_SELF_TEST_WORDS: Final = {
+_SELF_TESTS: Final = {
     "pending": "not yet",
     "put_off": "put off",
     "absent": "not self-tested",
@@ -187,20 +190,20 @@ _SELF_TEST_WORDS: Final = {
 
 
 def _as_self_test(status: AgentStatus) -> str:
-    return _SELF_TEST_WORDS.get(status.self_test, NOTHING) if status.site_url else NOTHING
+    return _SELF_TESTS.get(status.self_test, NOTHING) if status.site_url else NOTHING
 
 
 def _as_speed(status: AgentStatus) -> str:
     if not status.sessions:
         return NOTHING
     if status.layer_end < status.n_layers:
-        return "counted at the last node"  # only that one sees the tokens
+        return "measured by the last node"  # only the last node sees the tokens
     return as_rate(status.tokens_per_s)
 
 
 def _as_site(status: AgentStatus) -> str:
     if not status.site_url:
-        return "none: for this machine only"
+        return "none: the node serves this machine only"
     if not status.node_id:
         how = "not enrolled yet"
     elif not status.is_control_connected:
@@ -210,8 +213,8 @@ def _as_site(status: AgentStatus) -> str:
     return f"{status.site_url} ({how})"
 
 
-def _tooltip(words: _Words, status: AgentStatus | None) -> str:
-    lines = [f"Meshnet: {words.headline}"]
+def _tooltip(text: _Text, status: AgentStatus | None) -> str:
+    lines = [f"Meshnet: {text.headline}"]
     if status is not None:
         lines.append(f"Layers {as_layers(status)}; {as_sessions(status.sessions)}")
         if status.sessions and status.layer_end == status.n_layers:

@@ -1,8 +1,8 @@
-"""Looks at the agent again and again, and takes it the volunteer's errands.
+"""Asks the agent for its status once a second, and sends it the volunteer's errands.
 
-Invariants: decides nothing (`contact.py` and `errands.py` do); one status request at a time; the address file is read
-anew for each, so a restarted agent is found by itself; after `close` nothing is asked and nothing is emitted. GUI
-thread.
+Invariants: `contact.py` and `errands.py` decide, the watcher does not. One status request is in flight at a time. The
+address file is read before each, so a restarted agent is found. After `close` it sends no request and emits no signal.
+GUI thread.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ POLL_MS: Final = 1000
 
 
 class AgentWatcher(QObject):
-    """One agent's state directory, watched."""
+    """Watches the agent of one state directory."""
 
-    changed = Signal()  # the observation or the errands were renewed
-    observed = Signal(object, object)  # the observations before and after
-    log_read = Signal(object)  # the last lines, oldest first
+    changed = Signal()  # there is a new observation, or the errands changed
+    observed = Signal(object, object)  # the last observation and the new one
+    log_read = Signal(object)  # the last log lines, oldest first
 
     def __init__(self, state_dir: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -54,11 +54,11 @@ class AgentWatcher(QObject):
         return self._client.in_flight
 
     def start(self) -> None:
-        """Look at once, then every POLL_MS after an answer."""
+        """Ask for the status now, and again POLL_MS after each answer."""
         self._look()
 
     def run(self, errand: Errand) -> None:
-        """Take an errand to the agent; does nothing while another is running."""
+        """Send an errand to the agent; if another is running, do nothing."""
         begun = self.errands.begin(errand)
         if begun is self.errands:
             return
@@ -70,7 +70,7 @@ class AgentWatcher(QObject):
             self._client.post(address, errand.value, self._finish_errand)
 
     def close(self) -> None:
-        """Stop looking and end every request. Idempotent."""
+        """Stop asking and end every request. Idempotent."""
         self._is_closed = True
         self._timer.stop()
         self._client.close()
@@ -103,16 +103,16 @@ class AgentWatcher(QObject):
 
     def _take_log(self, reply: Reply) -> None:
         if not isinstance(reply, Answered):
-            return  # the status request says what is wrong
+            return  # the status request reports the failure
         try:
             self.log_read.emit(parse_log(reply.body))
         except StatusError:
-            return  # an agent without a log; its status is shown all the same
+            return  # an agent without a log; its status is shown nevertheless
 
     def _finish_errand(self, reply: Reply) -> None:
         self._set_errands(self.errands.receive(reply, time.monotonic()))
         if self._timer.isActive():
-            self._timer.start(0)  # show what came of it now
+            self._timer.start(0)  # show the result at once
 
     def _set_errands(self, errands: Errands) -> None:
         self.errands = errands

@@ -1,7 +1,7 @@
-"""The one window.
+"""The tray's window.
 
-Invariants: shows a `View` and tells what was clicked, nothing else; text from elsewhere is shown as plain text. Every
-control has a name for screen readers and is reached by the keyboard. GUI thread.
+Invariants: it shows a `View`, its signals say which button was clicked, and it does nothing else. Text from other
+programs is shown as plain text. Every control has a name for screen readers and is reached by keyboard. GUI thread.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VALUE_LENGTH_MAX: Final = 60
 
 
 class NodeWindow(QWidget):
-    """State, figures, levers and log of one node."""
+    """Shows the state, figures, buttons and log of one node."""
 
     pause_clicked = Signal()
     resume_clicked = Signal()
@@ -77,7 +77,7 @@ class NodeWindow(QWidget):
     # For the application
 
     def show_view(self, view: View) -> None:
-        """Show a view."""
+        """Show a view; its rows have the same labels each time."""
         self._show_mood(view)
         self.headline.setText(view.headline)
         self.detail.setText(view.detail)
@@ -88,7 +88,7 @@ class NodeWindow(QWidget):
         for row in view.rows:
             self._show_row(row)
         self._start_help.setVisible(view.needs_start)
-        # A click in progress keeps its button: only one of the two is ever there, and it is greyed while busy.
+        # One of the two buttons is shown. While an errand runs neither is allowed: the last one stays, but greyed.
         if view.can_pause or view.can_resume:
             self.pause_button.setVisible(view.can_pause)
             self.resume_button.setVisible(view.can_resume)
@@ -97,18 +97,18 @@ class NodeWindow(QWidget):
         self._fit()
 
     def value_of(self, label: str) -> str:
-        """Return the text beside a label."""
+        """Return the text that is shown beside a label, for tests."""
         return self._values[label].text()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
-        """Let the application decide what closing means."""
+        """Keep the window open and emit `closing`, since the application decides."""
         event.ignore()
         self.closing.emit()
 
     # Inside
 
     def _fit(self) -> None:
-        """Be as high as what is shown, unless the reader chose a size for the log."""
+        """Fit the height to the contents, unless the reader chose a larger size for the log."""
         layout = self.layout()
         if layout is None or self.isMaximized():
             return
@@ -135,7 +135,7 @@ class NodeWindow(QWidget):
         label = self._values[row.label]
         label.setText(shown)
         label.setAccessibleDescription(row.value)
-        # Tool tips take markup; what is shown came from elsewhere.
+        # Qt reads tool tips as markup, and the text may come from other programs.
         label.setToolTip(f"<span>{escape(row.value)}</span>" if shown != row.value else "")
 
     def _make_start_help(self) -> QFrame:
@@ -155,14 +155,14 @@ class NodeWindow(QWidget):
         self.icon_label.setFixedSize(ICON_PX, ICON_PX)
         self._form.setContentsMargins(0, 0, 0, 0)
         self._form.setHorizontalSpacing(SPACING_PX)
-        words = QVBoxLayout()
-        words.setSpacing(2)
-        words.addWidget(self.headline)
-        words.addWidget(self.detail)
+        texts = QVBoxLayout()
+        texts.setSpacing(2)
+        texts.addWidget(self.headline)
+        texts.addWidget(self.detail)
         header = QHBoxLayout()
         header.setSpacing(SPACING_PX)
         header.addWidget(self.icon_label, alignment=Qt.AlignmentFlag.AlignTop)
-        header.addLayout(words, stretch=1)
+        header.addLayout(texts, stretch=1)
         buttons = QHBoxLayout()
         for button in (self.pause_button, self.resume_button, self.log_button):
             buttons.addWidget(button)
@@ -206,7 +206,7 @@ class NodeWindow(QWidget):
 
 
 def _plain_label(text: str = "") -> QLabel:
-    """Return a label for text that may come from elsewhere: never markup, to be selected, broken where it is long."""
+    """Return a label for text from other programs: plain text, selectable, wrapped if it is long."""
     label = QLabel(text, textFormat=Qt.TextFormat.PlainText, wordWrap=True)
     label.setTextInteractionFlags(
         Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard

@@ -1,4 +1,4 @@
-"""What the facts mean for a volunteer.
+"""Judges the facts that `reading` has read: each function turns facts into findings for a volunteer.
 
-Invariant: pure; facts in, findings out.
+Invariant: pure.
 """

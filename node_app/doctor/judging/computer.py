@@ -1,4 +1,4 @@
-"""Python, its packages, descriptors, disk and clock."""
+"""Judges Python, its packages, the limit of open files, the disk, the clock and the port for peers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 PYTHON_MIN: Final = (3, 11)
-# A session of a relayed route takes a few; the rest is the worker's files and pools.
+# A session of a relayed route takes a few descriptors; the worker's files and pools take the rest.
 DESCRIPTORS_MIN: Final = 256
 DESCRIPTORS_GOOD: Final = 1024
 DISK_MIN_BYTES: Final = 64 * MIB
 DISK_GOOD_BYTES: Final = GIB
-# Before this was written (2024-01-01): the clock was never set.
+# 2024-01-01, before this program was written. If the clock shows an earlier time, it was never set.
 EPOCH_PLAUSIBLE_S: Final = 1_704_067_200
 
-# What each extra of the package brings, by the module that is imported.
+# Modules that a node needs, by the name that is imported.
 NODE_MODULES: Final = (
     "cryptography",
     "google.protobuf",
@@ -33,18 +33,18 @@ NODE_MODULES: Final = (
     "websockets",
 )
 _QT_MODULE: Final = "PySide6.QtWidgets"
-# Of the others: what is not to be had without them, and what helps where it is wanted.
+# Optional modules: the consequence if the module is missing, and the advice.
 OPTIONAL_MODULES: Final = {
-    _QT_MODULE: ("meshnet-tray does not run", f"where wanted, {installing('tray')}"),
+    _QT_MODULE: ("meshnet-tray does not run", f"if you want the tray, {installing('tray')}"),
     "llama_cpp": (
         "this node cannot answer prompts by itself",
-        f"where wanted, {installing('llama')}; LLAMA_CPP_LIB_PATH names the folder of libllama",
+        f"if you want that, {installing('llama')} and set LLAMA_CPP_LIB_PATH to the folder of libllama",
     ),
 }
 
 
 def judge_python(version: tuple[int, int, int]) -> Finding:
-    """Judge the interpreter."""
+    """Judge whether the interpreter is new enough."""
     text = ".".join(map(str, version))
     if version < PYTHON_MIN:
         return failed("python", f"version {text}", f"install Python {'.'.join(map(str, PYTHON_MIN))} or newer")
@@ -55,7 +55,7 @@ def judge_modules(problems: Mapping[str, str]) -> Iterator[Finding]:
     """Judge which modules could be imported.
 
     Args:
-        problems: by module, why it could not be.
+        problems: the reason, by name, for each module that could not be imported.
     """
     lacking = [name for name in NODE_MODULES if name in problems]
     if lacking:
@@ -71,50 +71,50 @@ def judge_modules(problems: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _system_library_advice(module: str, problem: str) -> str:
-    """Return what helps where the module is there and a library of the system is not; empty where it is not so."""
+    """Return advice if the import failed because a library of the system is missing, else an empty string."""
     library = missing_library(problem)
     if not library:
         return ""
     if module == _QT_MODULE:
-        return f"where wanted, {installing_qt(problem)}"
-    return f"install the system's package that brings {library}"
+        return f"if you want the tray, {installing_qt(problem)}"
+    return f"install the system package that contains {library}"
 
 
 def judge_descriptors(soft: int | None) -> Finding:
-    """Judge how many files and sockets a process may have open; None: no limit is known."""
+    """Judge how many files and sockets a process may have open; None means that there is no limit."""
     if soft is None or soft >= DESCRIPTORS_GOOD:
         return ok("descriptors", f"{soft if soft is not None else 'any number of'} files and sockets a process")
-    advice = f"raise it: ulimit -n {DESCRIPTORS_GOOD * 4}"
+    advice = f"raise the limit: ulimit -n {DESCRIPTORS_GOOD * 4}"
     judged = failed if soft < DESCRIPTORS_MIN else warning
     return judged("descriptors", f"only {soft} files and sockets a process", advice)
 
 
 def judge_disk(path: str, free_bytes: int) -> Finding:
-    """Judge the room where the state is kept."""
+    """Judge the free space on the file system of the state directory, which holds `path`."""
     summary = f"{free_bytes / GIB:.1f} GiB free at {path}"
     if free_bytes < DISK_MIN_BYTES:
-        return failed("disk", summary, "make room, or name another --state-dir")
+        return failed("disk", summary, "free some space, or name another folder with --state-dir")
     if free_bytes < DISK_GOOD_BYTES:
-        return warning("disk", summary, "make room soon")
+        return warning("disk", summary, "free some space soon")
     return ok("disk", summary)
 
 
 def judge_clock(now_s: float) -> Finding:
-    """Judge the clock by itself; nothing but the certificates of an https site depends on it."""
+    """Judge whether the clock was ever set; only the check of an https site's certificate depends on it."""
     if now_s < EPOCH_PLAUSIBLE_S:
-        return warning("clock", "was never set", "set it: an https site's certificate would not be valid yet")
+        return warning("clock", "was never set", "set it: until then an https site's certificate seems not yet valid")
     return ok("clock", "plausible")
 
 
 @dataclass(frozen=True, slots=True)
 class ListenFacts:
-    """What became of listening for peers.
+    """Result of an attempt to listen for peers.
 
     Attributes:
-        address: `host:port` that was tried; empty where there is no way towards the site.
-        problem: why it could not be listened on; empty where it could.
+        address: `host:port` that was tried; empty if no address of this machine leads to the site.
+        problem: why listening failed; empty if it worked.
         is_asked: the volunteer named the address.
-        is_node_running: a node of this state directory may hold it.
+        is_node_running: a node of this state directory is running and may hold the port.
     """
 
     address: str
@@ -124,14 +124,18 @@ class ListenFacts:
 
 
 def judge_listening(facts: ListenFacts) -> Finding:
-    """Judge whether peers may dial this machine; whether they get through is found out by trying."""
+    """Judge whether this machine can listen for peers. Only a peer that dials finds out whether it gets through."""
     if not facts.address:
-        return warning("peers", "nobody may dial this node", "the relay carries everything; see --link-listen")
+        return warning(
+            "peers",
+            "no peer can dial this node, so the relay carries everything",
+            "if peers shall dial it, name an address with --link-listen",
+        )
     if not facts.problem:
         port = "a free port" if facts.address.endswith(":0") else "the port is free"
         return ok("peers", f"can listen at {facts.address} ({port})")
     summary = f"cannot listen at {facts.address}: {facts.problem}"
     if facts.is_node_running:
-        return warning("peers", summary, "nothing, where the running node holds it")
+        return warning("peers", summary, "nothing to do if the running node holds the port")
     asked = "name another --link-listen" if facts.is_asked else "name an address with --link-listen"
     return failed("peers", summary, f"{asked}, or use --carrier relay")

@@ -1,4 +1,4 @@
-"""The model file, and whether it fits into this machine."""
+"""Judges the memory of this machine, the model file, and whether the model fits."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 
 
 def judge_hardware(figures: MachineFigures) -> Finding:
-    """Judge what this process may use."""
+    """Judge the cores and the memory that this process may use."""
     if figures.memory_total_bytes is None or figures.memory_available_bytes is None:
-        return warning("hardware", f"{figures.cores} cores, memory unknown", "a model that is too large is not refused")
+        return warning(
+            "hardware",
+            f"{figures.cores} cores, memory unknown",
+            "choose a model that fits: the node cannot refuse one that is too large",
+        )
     total, free = figures.memory_total_bytes / GIB, figures.memory_available_bytes / GIB
     return ok("hardware", f"{figures.cores} cores, {free:.1f} of {total:.1f} GiB of memory available")
 
 
 def judge_model(model: ModelFile) -> Finding:
-    """Judge a model whose headers were read and whose owned bytes are there."""
+    """Judge a model whose headers were read and whose tensor bytes for these layers are present."""
     name, architecture = model.paths[0].name, model.architecture
     if architecture not in SERVED_ARCHITECTURES and not model.is_fake:
         served = ", ".join(SERVED_ARCHITECTURES)
@@ -35,12 +39,12 @@ def judge_model(model: ModelFile) -> Finding:
 
 
 def judge_refusal(error: MeshnetError, *, is_file: bool) -> Finding:
-    """Judge a model that cannot be opened: `ArtifactError` where the file is at fault, else the layers asked for."""
+    """Judge a model that cannot be opened: on `ArtifactError` the file is at fault, else the layers asked for."""
     if not is_file:
-        return failed("model", error.message, "no file is there: name the model's file with --gguf")
+        return failed("model", error.message, "there is no such file: name the model's file with --gguf")
     if isinstance(error, ArtifactError):
-        return failed("model", error.message, "fetch the file again, or name another with --gguf")
-    return failed("model", error.message, "ask for others with --layers")
+        return failed("model", error.message, "download the file again, or name another with --gguf")
+    return failed("model", error.message, "name other layers with --layers")
 
 
 def judge_memory(model: ModelFile, asked: AskedLimits, figures: MachineFigures) -> Finding:
@@ -52,5 +56,9 @@ def judge_memory(model: ModelFile, asked: AskedLimits, figures: MachineFigures) 
         return failed("memory", error.message, "serve fewer --layers, a shorter --context, or free some memory")
     summary = f"{limits.max_sessions} sessions of {limits.context_length} positions fit"
     if limits.max_sessions < asked.max_sessions:
-        return warning("memory", f"only {summary}, {asked.max_sessions} were asked for", "serve fewer --layers")
+        return warning(
+            "memory",
+            f"only {summary}, {asked.max_sessions} were asked for",
+            "serve fewer --layers, or ask for fewer --max-sessions",
+        )
     return ok("memory", summary)

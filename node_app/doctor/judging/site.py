@@ -1,4 +1,4 @@
-"""The site: whether it answers, speaks our versions, and what its clock says."""
+"""Judges the site: whether it answers, whether it speaks our wire versions, and how far its clock is from ours."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ADDRESS: Final = "check --site, the network and the firewall"
 
 @dataclass(frozen=True, slots=True)
 class HealthFacts:
-    """An answer of `/healthz`, or why there is none.
+    """An answer of `/healthz`, or the reason why none came.
 
     Attributes:
-        problem: no answer came; why, for people.
-        location: of a redirect.
-        says_ok: the body is a healthy site's.
-        skew_s: this machine's clock minus the site's; None: the site told no time.
+        problem: why no answer came, for people; empty if one came.
+        location: target of a redirect; empty if the answer is none.
+        says_ok: the body is that of a healthy site.
+        skew_s: this machine's clock minus the site's, in seconds; None if the answer has no date.
     """
 
     problem: str = ""
@@ -36,7 +36,7 @@ class HealthFacts:
 
 
 def judge_health(facts: HealthFacts) -> Iterator[Finding]:
-    """Judge whether a site answers there and is well."""
+    """Judge whether a healthy site answers, and how far the clocks are apart."""
     yield _judge_answer(facts)
     if facts.skew_s is not None:
         yield _judge_skew(facts.skew_s)
@@ -46,24 +46,24 @@ def _judge_answer(facts: HealthFacts) -> Finding:
     if facts.problem:
         return failed("site", facts.problem, _ADDRESS)
     if facts.location:
-        return failed("site", f"sends elsewhere: {facts.location}", "give the site's final address with --site")
+        return failed("site", f"redirects to {facts.location}", "name that address with --site")
     if facts.http_status == HTTPStatus.SERVICE_UNAVAILABLE:
-        return failed("site", "answers, but is out of order (status 503)", "wait, or tell who runs the site")
+        return failed("site", "answers that it is out of order (status 503)", "wait, or tell the site's administrator")
     if facts.http_status != HTTPStatus.OK or not facts.says_ok:
-        return failed("site", f"what answers is no Meshnet site (status {facts.http_status})", "check --site")
+        return failed("site", f"the server there is no Meshnet site (status {facts.http_status})", "check --site")
     return ok("site", f"answers in {facts.round_trip_ms:.0f} ms")
 
 
 def _judge_skew(skew_s: float) -> Finding:
     if abs(skew_s) < SKEW_TOLD_S:
-        return ok("site clock", "agrees with this machine's")
+        return ok("site clock", "agrees with this machine's clock")
     direction = "ahead of" if skew_s > 0 else "behind"
-    return ok("site clock", f"this machine's is {abs(skew_s):.0f} s {direction} it; nothing depends on that")
+    return ok("site clock", f"this machine's clock is {abs(skew_s):.0f} s {direction} it; nothing depends on that")
 
 
 @dataclass(frozen=True, slots=True)
 class ControlFacts:
-    """The site's first word on the control connection, or why there is none."""
+    """Wire versions in the site's first message on the control connection, or `problem`: why there is none."""
 
     problem: str = ""
     version_min: int = 0
@@ -71,14 +71,20 @@ class ControlFacts:
 
 
 def judge_control(facts: ControlFacts) -> Finding:
-    """Judge whether node and site have a wire version in common."""
+    """Judge whether this node and the site have a wire version in common."""
     if facts.problem:
-        advice = "let WebSockets through to the site (a proxy may hold them up)"
+        advice = "let WebSocket connections through to the site (a proxy or firewall may block them)"
         return failed("control", facts.problem, advice)
     theirs = f"{facts.version_min} to {facts.version_max}"
     if facts.version_max < WIRE_VERSION_MIN:
-        return failed("control", f"the site speaks wire versions {theirs}, older than ours", "the site must be updated")
+        return failed(
+            "control",
+            f"the site speaks wire versions {theirs}, older than ours",
+            "ask the site's administrator to update it",
+        )
     if facts.version_min > WIRE_VERSION:
-        return failed("control", f"the site speaks wire versions {theirs}, newer than ours", "update this package")
+        return failed(
+            "control", f"the site speaks wire versions {theirs}, newer than ours", "update Meshnet on this machine"
+        )
     common = min(facts.version_max, WIRE_VERSION)
     return ok("control", f"the site's control connection answers, wire version {common}")

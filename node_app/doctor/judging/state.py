@@ -1,4 +1,4 @@
-"""The state directory, and the node that may be running with it."""
+"""Judges the state directory, the enrolment in it, and the node that may be running with it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ OTHERS = 0o077
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFacts:
-    """The state directory.
+    """Facts about the state directory.
 
     Attributes:
-        exists: it is there; else the other facts are of the nearest folder above it.
+        exists: the directory exists; if not, the other facts are those of the nearest folder above it.
         mode: permission bits.
     """
 
@@ -34,30 +34,30 @@ class DirectoryFacts:
 
 
 def judge_directory(facts: DirectoryFacts) -> Finding:
-    """Judge whether a node can keep its key here, alone."""
-    another = "name another --state-dir"
+    """Judge whether a node can keep its key here so that no other user reads it."""
+    another = "name another folder with --state-dir"
     if not facts.is_directory:
         return failed("state", f"{facts.path} is no directory", another)
     if not facts.is_writable:
         return failed("state", f"{facts.path} cannot be written to", another)
     if not facts.exists:
-        return ok("state", f"will be made below {facts.path}")
+        return ok("state", f"the node will make it below {facts.path}")
     if not facts.is_own:
         return failed("state", f"{facts.path} belongs to another user", another)
     if facts.mode & OTHERS:
-        advice = f"the node closes it when it starts; or: chmod 700 {facts.path}"
-        return warning("state", f"{facts.path} is open to others (mode {facts.mode:04o})", advice)
+        advice = f"chmod 700 {facts.path} (the node does so itself when it starts)"
+        return warning("state", f"{facts.path} is open to other users (mode {facts.mode:04o})", advice)
     return ok("state", f"{facts.path} is private and can be written to")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """What was learnt of a running node.
+    """Facts about a running node.
 
     Attributes:
-        pid: in the address file; 0: there is no such file.
-        status: its own; None where it gave none.
-        problem: why not, for people.
+        pid: process number in the address file; 0 if there is no such file.
+        status: the node's status; None if it gave none.
+        problem: why there is no status, for people; empty if no node is running.
     """
 
     pid: int = 0
@@ -66,7 +66,7 @@ class AgentFacts:
 
 
 def judge_agent(facts: AgentFacts) -> Iterator[Finding]:
-    """Judge a node that runs with this directory; none is fine."""
+    """Judge the node that runs with this directory. If none runs, that is fine."""
     status = facts.status
     if status is None and not facts.problem:
         yield ok("node", "none is running with this directory")
@@ -84,27 +84,27 @@ def _judge_status(pid: int, status: AgentStatus) -> Finding:
     layers = f"layers {status.layer_begin}:{status.layer_end} of {status.model}"
     summary = f"process {pid} is {status.condition}, {layers}, {status.sessions} sessions"
     if status.condition in {NodeState.DEGRADED, NodeState.SELF_TEST_FAILED}:
-        return failed("node", f"{summary}: {status.reason or 'the worker is down'}", "see the log of the node")
+        return failed("node", f"{summary}: {status.reason or 'the worker is down'}", "read the log of the node")
     if status.notice:
-        return warning("node", f"{summary}; the site says: {status.notice}", "mend what the site names")
+        return warning("node", f"{summary}; the site says: {status.notice}", "mend the problem that the site names")
     if status.condition is NodeState.PAUSED:
-        return warning("node", summary, "resume it in the tray when it should serve")
+        return warning("node", summary, "if it should serve, resume it in the tray")
     return ok("node", summary)
 
 
 def _judge_self_test(status: AgentStatus) -> Finding:
-    words = status.self_test_words
+    result = status.self_test_words
     match status.self_test:
         case "passed":
-            return ok("self test", f"passed: {words}")
+            return ok("self test", f"passed: {result}")
         case "failed":
-            advice = "fetch the model again; else build the worker anew (make native), or check this machine's memory"
-            return failed("self test", words, advice)
+            advice = "download the model again; else build the worker again (make native), or test the memory"
+            return failed("self test", result, advice)
         case "put_off":
-            return warning("self test", words, "see the checks of the site; it is tried again by itself")
+            return warning("self test", result, "see the checks of the site; the node tries again by itself")
         case "absent":
             advice = "ask the site's administrator to make a golden probe (meshnet probe)"
-            return warning("self test", words or "not self-tested", advice)
+            return warning("self test", result or "not self-tested", advice)
         case _:
             return ok("self test", "not done yet")
 
@@ -113,18 +113,22 @@ def _judge_relay(status: AgentStatus) -> Finding:
     if not status.is_control_connected:
         return failed("relay", "not known: the node is not connected to its site", "see the checks of the site")
     if not status.is_data_connected:
-        return failed("relay", "the node cannot reach the site's relay", "let this machine connect to the relay's port")
+        return failed(
+            "relay",
+            "the node cannot reach the site's relay",
+            "let this machine connect to the port of the relay (firewall)",
+        )
     return ok("relay", "the node is connected to it")
 
 
 @dataclass(frozen=True, slots=True)
 class EnrolmentFacts:
-    """What the directory says of this installation.
+    """Facts in the state directory about this installation's enrolment at one site.
 
     Attributes:
-        has_key: an install key is there.
-        node_id: at the site; empty: not enrolled there.
-        problem: what is damaged, for people; empty: nothing.
+        has_key: there is an install key.
+        node_id: the node's id at the site; empty if it is not enrolled there.
+        problem: the damage, for people; empty if there is none.
     """
 
     has_key: bool
@@ -133,7 +137,7 @@ class EnrolmentFacts:
 
 
 def judge_enrolment(facts: EnrolmentFacts) -> Finding:
-    """Judge whether the site will know this node; the key itself is never shown."""
+    """Judge whether the site will know this node. The key itself is never shown."""
     if facts.problem:
         return failed("enrolment", facts.problem, "restore the directory, or remove it to become a new node")
     if facts.node_id and not facts.has_key:

@@ -1,4 +1,4 @@
-"""The worker program: whether it runs here, and whether it is of these versions."""
+"""Judges the worker program: whether it runs here, whether its versions fit, and which devices it finds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from node_app.doctor.findings import GIB, Finding, failed, ok, warning
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Digests are shown as far as a person compares them, other words as far as they fit a line.
+# Characters shown of a digest, and of any other field of the worker's report.
 DIGEST_SHOWN: Final = 12
 FIELD_SHOWN: Final = 48
 SIGILL: Final = 4
 DEVICES_SHOWN: Final = 8
 _BUILD: Final = "build it on this machine: make native"
-# Around the one line with which a worker says what is not installed and, after a semicolon, what helps.
-_OWN_WORDS: Final = "meshnet-worker: "
+# If a library is missing, the worker writes one line: this prefix, the problem, a semicolon, the advice, this suffix.
+_MESSAGE_PREFIX: Final = "meshnet-worker: "
 _MISSING_EXTRA: Final = " [missing_extra]"
 
 
@@ -29,9 +29,9 @@ class ProgramRun:
     """One run of a program.
 
     Attributes:
-        exit_status: negative: the signal that ended it; None: it did not end in time.
-        output: its standard output, bounded.
-        error: the last line of its standard error.
+        exit_status: negative if a signal of that number ended the program; None if it did not end in time.
+        output: the beginning of its standard output; its length is bounded.
+        error: the last line of its standard error, or why the program could not be started.
     """
 
     exit_status: int | None
@@ -48,25 +48,25 @@ def _object(output: bytes) -> dict[str, object] | None:
 
 
 def _judge_run(check: str, run: ProgramRun) -> Finding | None:
-    """Return what is wrong with the run itself, None where nothing is."""
+    """Return a finding if the program did not end well, else None."""
     if run.exit_status is None:
         return failed(check, "the worker does not answer", _BUILD)
     if run.exit_status == -SIGILL:
         return failed(check, "the worker was built for another processor (illegal instruction)", _BUILD)
     if run.exit_status and run.error.endswith(_MISSING_EXTRA):
-        what, _, advice = run.error.removeprefix(_OWN_WORDS).removesuffix(_MISSING_EXTRA).partition("; ")
-        return failed(check, f"the worker cannot run: {what}", advice or "install it")
+        problem, _, advice = run.error.removeprefix(_MESSAGE_PREFIX).removesuffix(_MISSING_EXTRA).partition("; ")
+        return failed(check, f"the worker cannot run: {problem}", advice or "install it")
     if run.exit_status:
         return failed(check, f"the worker ended with status {run.exit_status}: {run.error}", _BUILD)
     return None
 
 
 def judge_version(run: ProgramRun) -> Iterator[Finding]:
-    """Judge `--version`: what must match on a route is shown and compared with this package."""
+    """Judge the report of `--version`: compare its versions with this package's and show the exact class."""
     wrong = _judge_run("worker", run)
     report = _object(run.output)
     if wrong is not None or report is None:
-        yield wrong or failed("worker", "its --version is not JSON: is it a meshnet-worker?", _BUILD)
+        yield wrong or failed("worker", "its --version prints no JSON, so it may be another program", _BUILD)
         return
     problem = _version_problem(report)
     if problem:
@@ -79,7 +79,7 @@ def judge_version(run: ProgramRun) -> Iterator[Finding]:
 
 
 def _library(report: dict[str, object]) -> str:
-    """What the worker computes with."""
+    """Return the library that the worker computes with, and its version."""
     found = next((name for name in ("ggml", "torch") if name in report), None)
     return "no library named" if found is None else f"{found} {str(report[found])[:FIELD_SHOWN]}"
 
@@ -92,9 +92,9 @@ def _version_problem(report: dict[str, object]) -> str:
     if not isinstance(lowest, int) or not isinstance(highest, int):
         return "its --version gives no range of wire versions"
     if highest < WIRE_VERSION_MIN or lowest > WIRE_VERSION:
-        return f"speaks wire versions {lowest} to {highest}, and here {WIRE_VERSION_MIN} to {WIRE_VERSION} are spoken"
+        return f"speaks wire versions {lowest} to {highest}; this package speaks {WIRE_VERSION_MIN} to {WIRE_VERSION}"
     if contract.get("graph_semantics") != GRAPH_SEMANTICS_VERSION:
-        return f"builds graphs of version {contract.get('graph_semantics')}, not {GRAPH_SEMANTICS_VERSION}"
+        return f"computes by graph version {contract.get('graph_semantics')}, not {GRAPH_SEMANTICS_VERSION}"
     return ""
 
 
@@ -109,16 +109,16 @@ def _exact_class(report: dict[str, object]) -> str:
 
 
 def judge_devices(run: ProgramRun) -> Finding:
-    """Judge `--list-devices`: what ggml finds to compute with."""
+    """Judge the report of `--list-devices`: the processors and graphics cards that ggml finds."""
     wrong = _judge_run("devices", run)
     if wrong is not None:
         return wrong
     report = _object(run.output)
     devices = report.get("devices") if report is not None else None
     if not isinstance(devices, list) or not all(isinstance(device, dict) for device in devices):
-        return failed("devices", "its --list-devices is not the JSON that was expected", _BUILD)
+        return failed("devices", "its --list-devices does not print the expected JSON", _BUILD)
     if not devices:
-        return failed("devices", "the worker finds nothing to compute with, not even the processor", _BUILD)
+        return failed("devices", "the worker finds no device, not even the processor", _BUILD)
     return ok("devices", "; ".join(_device(device) for device in devices[:DEVICES_SHOWN]))
 
 

@@ -1,6 +1,6 @@
-"""Where the facts come from.
+"""Reads the facts that `judging` judges.
 
-Invariants: every wait has a deadline and every answer a bound; nothing is left behind or running; the site is sent
-neither token nor key, and a running node is asked with its own local token. Imports of what may be missing are made
-where they are needed, so that their absence is a finding.
+Invariants: every wait has a deadline and every answer a size limit. No file and no process is left behind. The site
+gets neither token nor key; a running node is asked with its own local token. If a package may be missing, the function
+that needs it imports it, so that the doctor can report its absence.
 """

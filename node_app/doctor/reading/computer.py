@@ -1,4 +1,4 @@
-"""Limits, disk and ports of this machine."""
+"""Reads limits, disk space and ports of this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_descriptor_limit() -> int | None:
-    """Return how many files and sockets this process may have open, None where there is no such limit."""
+    """Return how many files and sockets this process may have open; None if there is no limit."""
     if os.name != "posix":
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -28,19 +28,19 @@ def nearest_existing(path: Path) -> Path:
 
 
 def read_free_bytes(folder: Path) -> int:
-    """Return the room on the file system that holds `folder`."""
+    """Return the free bytes on the file system that holds `folder`."""
     return shutil.disk_usage(folder).free
 
 
 def try_listening(address: str) -> str:
-    """Listen at `host:port` for a moment; return why that fails, empty where it works."""
+    """Listen at `host:port` for a moment. Return an empty string if that works, else the reason."""
     host, _, port = address.rpartition(":")
     try:
         found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, where = found[0]
         with socket.socket(family, kind, protocol) as listener:
             if os.name == "posix":
-                # As servers do: a port that was in use a moment ago is free.
+                # Servers set it too: without it, a port whose last user has just ended counts as in use.
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(where)
             listener.listen(1)

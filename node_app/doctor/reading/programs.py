@@ -1,4 +1,4 @@
-"""Short runs of programs: the worker's own reports, and what Python can import."""
+"""Runs programs for a moment: the worker for its reports, and Python to find modules that cannot be imported."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 RUN_TIMEOUT_S: Final = 15.0
 IMPORT_TIMEOUT_S: Final = 25.0
-# As a shell says that a program could not be started.
+# The status by which a shell says that a program could not be started.
 NOT_STARTED: Final = 127
 OUTPUT_LIMIT_BYTES: Final = 64 * 1024
 REASON_LENGTH_MAX: Final = 200
 
-# In a process of its own: what is loaded stays loaded, and a broken library can end its process.
+# Runs in a process of its own, since a loaded library stays loaded and a broken one can end the process.
 _TRY_IMPORTS: Final = """\
 import importlib, json, sys
 for name in sys.argv[1:]:
@@ -36,21 +36,24 @@ for name in sys.argv[1:]:
 
 
 def run_worker(program: Path, option: str) -> ProgramRun:
-    """Run the worker with one option that makes it report and end; without our variables, which may hold tokens."""
+    """Run the worker with an option that makes it print a report and end.
+
+    Variables named MESHNET_* are removed from its environment, since they may hold tokens.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MESHNET_")}
     return _run([str(program), option], RUN_TIMEOUT_S, environment | {"GGML_NO_BACKTRACE": "1"})
 
 
 def read_import_problems(modules: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return why modules cannot be imported, by name; those that can are left out.
+    """Return for each module that cannot be imported the reason, by name.
 
     Args:
-        modules: their names.
-        environment: variables to try it with.
+        modules: names of the modules to try.
+        environment: all environment variables of the process that tries the imports.
     """
     done = _run([sys.executable, "-c", _TRY_IMPORTS, *modules], IMPORT_TIMEOUT_S, environment)
     tried = dict(_parse_lines(done.output))
-    problems = {name: tried.get(name, "the interpreter ended or hung before or at it") for name in modules}
+    problems = {name: tried.get(name, "the interpreter ended or hung before it was imported") for name in modules}
     return {name: problem[:REASON_LENGTH_MAX] for name, problem in problems.items() if problem}
 
 
@@ -66,7 +69,7 @@ def _parse_lines(output: bytes) -> list[tuple[str, str]]:
 
 
 def _run(command: Sequence[str], timeout_s: float, environment: Mapping[str, str]) -> ProgramRun:
-    """Run a program; what it writes goes to files without a name, of which a bounded part is read."""
+    """Run a program. Its output goes to unnamed temporary files, of which a limited part is read."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             status = subprocess.run(  # noqa: S603 - the worker that the volunteer named, and this interpreter
@@ -91,7 +94,7 @@ def _read_head(file: IO[bytes]) -> bytes:
 
 
 def _last_line(file: IO[bytes]) -> str:
-    """Return the last line, or as much of its end as may be read."""
+    """Return the last line; if it is longer than the limit, its end."""
     length_bytes = file.seek(0, os.SEEK_END)
     file.seek(max(0, length_bytes - OUTPUT_LIMIT_BYTES))
     lines = file.read(OUTPUT_LIMIT_BYTES).decode("utf-8", "replace").strip().splitlines()

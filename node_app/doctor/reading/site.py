@@ -1,4 +1,4 @@
-"""Short looks at a site: no token, no key and no name of this node is sent."""
+"""Asks a site for its health and its wire versions, without sending a token, a key or this node's name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANSWER_LIMIT_BYTES: Final = 4096
 
 
 def read_health(site_url: str) -> HealthFacts:
-    """Ask `/healthz`."""
+    """Ask the site's `/healthz`; redirects are not followed."""
     with IMPORT_LOCK:
         import requests  # noqa: PLC0415 - may be missing, which is a finding
 
@@ -32,7 +32,7 @@ def read_health(site_url: str) -> HealthFacts:
         ) as answer:
             data = next(answer.iter_content(ANSWER_LIMIT_BYTES), b"")
             return _read_answer(answer, data, (time.monotonic() - started_s) * 1000)
-    except (requests.RequestException, OSError, ValueError) as error:  # the last: a wrong Location
+    except (requests.RequestException, OSError, ValueError) as error:  # ValueError: a malformed Location header
         return HealthFacts(problem=f"{site_url} cannot be reached: {why_unreachable(error)}")
 
 
@@ -58,11 +58,11 @@ def _skew_s(date: str) -> float | None:
     try:
         return time.time() - parsedate_to_datetime(date).timestamp()
     except (ValueError, TypeError, OverflowError):
-        return None  # the header is absent, or no date
+        return None  # the header is absent or holds no date
 
 
 def read_control(site_url: str) -> ControlFacts:
-    """Open the control connection, hear the site's first word, and leave without saying who we are."""
+    """Open the control connection, read the site's first message, and close it without naming this node."""
     with IMPORT_LOCK:
         from google.protobuf.message import DecodeError  # noqa: PLC0415 - may be missing, which is a finding
         from websockets.exceptions import WebSocketException  # noqa: PLC0415 - as above
@@ -82,7 +82,7 @@ def read_control(site_url: str) -> ControlFacts:
     except (OSError, WebSocketException) as error:
         return ControlFacts(problem=f"{url} cannot be opened: {why_unreachable(error)}")
     except DecodeError:
-        return ControlFacts(problem=f"{url} does not speak as a site does")
+        return ControlFacts(problem=f"{url} sent a message that is not a Meshnet site's")
     if message.WhichOneof("body") != "challenge":
-        return ControlFacts(problem=f"{url} does not begin as a site does")
+        return ControlFacts(problem=f"{url} began with another message than a Meshnet site does")
     return ControlFacts("", message.challenge.wire_version_min, message.challenge.wire_version_max)

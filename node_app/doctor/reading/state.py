@@ -1,4 +1,4 @@
-"""The state directory, looked at without changing or locking it."""
+"""Reads the state directory and asks the node that runs with it. Nothing is changed or locked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATUS_LIMIT_BYTES: Final = 64 * 1024
 
 
 def read_directory(state_dir: Path) -> DirectoryFacts:
-    """Return the directory's facts, or those of the nearest folder above it."""
+    """Return the directory's facts; if it does not exist, those of the nearest folder above it."""
     folder = nearest_existing(state_dir)
     status = folder.stat()
     return DirectoryFacts(
@@ -38,7 +38,7 @@ def read_directory(state_dir: Path) -> DirectoryFacts:
 
 
 def read_agent(state_dir: Path) -> AgentFacts:
-    """Ask the node that runs with the directory, where one does."""
+    """Ask the node that runs with the directory for its status, if one runs."""
     try:
         address = read_address(state_dir)
     except MeshnetError as error:
@@ -60,17 +60,17 @@ def _ask(address: AgentAddress) -> AgentFacts:
             data, code = next(answer.iter_content(STATUS_LIMIT_BYTES), b""), answer.status_code
         return AgentFacts(address.pid, parse_status(data))
     except requests.ConnectionError:
-        return AgentFacts(address.pid, problem=f"process {address.pid} left its address here and is gone")
+        return AgentFacts(address.pid, problem=f"process {address.pid} is gone and left its address file here")
     except (requests.RequestException, OSError) as error:
         return AgentFacts(address.pid, problem=f"process {address.pid} cannot be asked: {why_unreachable(error)}")
     except StatusError:
-        return AgentFacts(address.pid, problem=f"process {address.pid} answers with status {code} and no node's words")
+        return AgentFacts(address.pid, problem=f"process {address.pid} answers with status {code}, but not as a node")
 
 
 def read_enrolment(state_dir: Path, site_url: str) -> EnrolmentFacts:
-    """Return what the directory says of this installation at a site; nothing is drawn or written."""
+    """Return this installation's enrolment at a site. No key is made and nothing is written."""
     with IMPORT_LOCK:
-        from node_app.site.identity import KEY_FILE, IdentityStore  # noqa: PLC0415 - needs what may be missing
+        from node_app.site.identity import KEY_FILE, IdentityStore  # noqa: PLC0415 - its packages may be missing
 
     has_key = (state_dir / KEY_FILE).exists()
     store = IdentityStore(state_dir)

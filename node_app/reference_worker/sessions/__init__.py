@@ -1,5 +1,5 @@
-"""A worker in Python: the sessions of one shard behind the `Worker` service, whatever engine computes their rows.
+"""A worker in Python: the sessions of one shard behind the `Worker` service, for any engine that computes their rows.
 
-Invariants: it follows the native worker decision by decision (`docs/wire.md`); it reaches peers through its bridge
-alone; prompts, activations and keys never reach its log.
+Invariants: it decides as the native worker does (`docs/wire.md`). It reaches peers only through its bridge. Prompts,
+activations and keys never reach its log.
 """

@@ -1,7 +1,7 @@
 """The bridge of a worker: messages between the agent's stream and the machine.
 
-Invariants: one bridge at a time, a new one ends the one before; a sender that breaks the rules ends its bridge, never
-the worker.
+Invariants: there is one bridge at a time; if a new one begins, the old one ends. If a sender breaks the rules, its
+bridge ends, never the worker.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BridgeHandover:
         self._newest = 0
 
     async def run(self, incoming: AsyncIterator[worker_pb2.BridgeBatch]) -> AsyncIterator[worker_pb2.BridgeBatch]:
-        """Be the bridge until the stream ends or a newer one comes.
+        """Pass messages both ways until the stream ends or a newer bridge begins.
 
         Raises:
             MessageError: the sender broke the rules.
@@ -45,7 +45,7 @@ class BridgeHandover:
         reading = asyncio.create_task(self._read(incoming), name="bridge-read")
         try:
             while own == self._newest and not reading.done():
-                # Cleared before taking: what is added while a batch is written must wake the next wait.
+                # Cleared before taking: if a message is added while a batch is written, it must wake the next wait.
                 state.outgoing.clear()
                 for batch in batched([] if state.machine is None else state.machine.take_outgoing()):
                     yield batch
@@ -75,7 +75,7 @@ class BridgeHandover:
 
 
 async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:
-    """Wait for the event or for the task's end."""
+    """Wait until the event is set or the task ends."""
     waiting = asyncio.create_task(event.wait())
     try:
         await asyncio.wait({waiting, task}, return_when=asyncio.FIRST_COMPLETED)
@@ -84,7 +84,7 @@ async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:
 
 
 def batched(messages: list[Message]) -> list[worker_pb2.BridgeBatch]:
-    """Batches in order, each below the size that any client reads."""
+    """Return the messages in order, in batches of at most BATCH_MAX_BYTES unless a single message is larger."""
     batches: list[worker_pb2.BridgeBatch] = []
     size_bytes = BATCH_MAX_BYTES
     for message in messages:

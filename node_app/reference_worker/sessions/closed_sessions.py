@@ -1,4 +1,4 @@
-"""Which attempts were closed, remembered for a while so that they are not opened again.
+"""Remembers closed attempts of sessions for a while, so that they are not opened again.
 
 Source: docs/wire.md, Frames (closed pairs are remembered for 60 s).
 """
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class ClosedSessions:
-    """Newest closed epoch by session."""
+    """The newest closed epoch of each session, and the monotonic time in seconds at which it was closed."""
 
     def __init__(self) -> None:
         self._closed: dict[bytes, tuple[int, float]] = {}
 
     def mark(self, key: SessionKey, now_s: float) -> None:
-        """Remember an attempt and all before it."""
+        """Remember that an attempt and all earlier ones of its session are closed."""
         self._closed[key.session] = (max(key.epoch, self._newest(key.session)), now_s)
 
     def holds(self, key: SessionKey, now_s: float) -> bool:
-        """Whether this attempt or a later one was closed lately."""
+        """Return whether this attempt or a later one was closed within the last CLOSED_MEMORY_S."""
         self._closed = {name: entry for name, entry in self._closed.items() if now_s - entry[1] <= CLOSED_MEMORY_S}
         return key.epoch <= self._newest(key.session)
 

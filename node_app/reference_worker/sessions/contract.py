@@ -15,7 +15,10 @@ from meshnet.v1 import frame_pb2, session_pb2
 def with_digest(
     contract: session_pb2.BoundaryContract, artifact_digest: bytes, details: str
 ) -> session_pb2.BoundaryContract:
-    """Fill in the digest of a contract whose other fields stand; `details` are the engine's. Returns the contract."""
+    """Fill in the digest of a contract whose other fields are set, and return the contract.
+
+    `details` is the engine's own part of the digest.
+    """
     parts = {
         "artifact": artifact_digest.hex(),
         "graph": GRAPH_SEMANTICS_VERSION,
@@ -31,10 +34,10 @@ def with_digest(
 
 
 def hidden_rows(width: int) -> session_pb2.TensorSpec:
-    """The one tensor of a seam: rows of `width` f32."""
+    """Return the spec of a seam's only tensor: f32 rows with `width` elements."""
     return session_pb2.TensorSpec(name="hidden", dtype=frame_pb2.DTYPE_F32, elements_per_row=width)
 
 
 def spoken_codecs(width: int) -> list[str]:
-    """How rows of this width can be packed beside raw."""
+    """Return the names of the codecs, besides raw, that can pack rows of this width."""
     return [frame_pb2.Codec.Name(codec) for codec in (Codec.BF16, Codec.Q8_0) if codec.can_pack(width)]

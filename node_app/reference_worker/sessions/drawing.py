@@ -1,4 +1,4 @@
-"""The tail's draw from one row of logits."""
+"""Draws a token from one row of logits, on the tail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw(session: StageSession, logits: Sequence[float], position: int) -> TokenEvent:
-    """Draw the token of `position`; its index is the sender's to give.
+    """Draw the token of `position`. Its index is 0 here; the token sender sets it.
 
     Raises:
         ValueError: a logit is not finite.

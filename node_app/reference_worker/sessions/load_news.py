@@ -1,6 +1,6 @@
-"""How far a load is, told by the thread that loads and heard on the event loop.
+"""Carries the progress of a load from the thread that loads to the event loop.
 
-Invariant: what is told is work that was done, never time that passed, so that a load which stands still falls silent.
+Invariant: progress counts work that was done, never time that passed. So if a load hangs, no progress is reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LoadNews:
-    """Of one load. Made on the loop that hears it."""
+    """Progress of one load. It is made on the event loop that receives the progress."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -27,21 +27,21 @@ class LoadNews:
         self._is_given_up = False
 
     def tell(self, fraction: float) -> None:
-        """So much is loaded, 0 to 1. From any thread.
+        """Report the loaded fraction, 0 to 1. May be called from any thread.
 
         Raises:
-            WorkerError: `cancelled`: nobody waits for it any more.
+            WorkerError: `cancelled`: the load was given up.
         """
         if self._is_given_up:
             raise WorkerError(FailureCode.CANCELLED, "Given up", "loading was given up")
         self._loop.call_soon_threadsafe(self._note, fraction)
 
     def give_up(self) -> None:
-        """Let the next `tell` end the load."""
+        """Give the load up: the next `tell` raises, which ends it."""
         self._is_given_up = True
 
     async def until(self, loaded: asyncio.Future[StageMachine]) -> AsyncIterator[float]:
-        """What is told until `loaded` is done; the newest where it comes faster than it is taken."""
+        """Yield fractions until `loaded` is done; if they come faster than they are taken, only the newest."""
         while not loaded.done():
             change = asyncio.ensure_future(self._changed.wait())
             try:

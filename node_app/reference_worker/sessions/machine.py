@@ -1,7 +1,7 @@
-"""One shard's sessions as a machine without I/O: messages, steps and ticks in, messages out.
+"""One shard's sessions as a state machine without I/O: messages, steps and ticks go in, messages come out.
 
-Invariants: a session that was admitted is removed once and its cells are freed once; a frame runs once; nothing here
-blocks or reads a clock. It follows the native worker's StageMachine, decision by decision.
+Invariants: an admitted session is removed once and its cells are freed once. A frame runs once. Nothing here blocks or
+reads a clock: the caller passes `now_s`, monotonic seconds. It decides as the native worker's StageMachine does.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineStep:
-    """One session's rows, taken for the engine."""
+    """One session's front frame, which the engine is to run."""
 
     session: StageSession
     waiting: Waiting
@@ -47,7 +47,7 @@ class EngineStep:
 
 
 class StageMachine:
-    """Not thread-safe; owned by one event loop."""
+    """State of all sessions on one shard. Not thread-safe; owned by one event loop."""
 
     def __init__(self, load: StageShard, output: type[StageOutput] = StageOutput) -> None:
         self.load = load
@@ -59,14 +59,14 @@ class StageMachine:
 
     @property
     def kv_cells_reserved(self) -> int:
-        """Cells that the open sessions were promised."""
+        """KV cells that are reserved for the open sessions."""
         return sum(session.terms.kv_cells for session in self.sessions.values())
 
     def open(self, spec: session_pb2.SessionSpec, now_s: float) -> None:
-        """Admit a session; an older epoch of it is closed.
+        """Admit a session; if an older epoch of it is open, close that first.
 
         Raises:
-            MessageError: with the code to refuse it with.
+            MessageError: the session is refused, with the code for the reply.
         """
         terms = parse_terms(spec, self.load)
         older = self.sessions.get(terms.key.session)
@@ -76,7 +76,7 @@ class StageMachine:
         self.sessions[terms.key.session] = StageSession(terms, self.load, now_s)
 
     def close(self, key: SessionKey, now_s: float) -> bool:
-        """End a session's epoch and older ones; whether it was open. Idempotent."""
+        """End a session's epoch and older ones; return whether one was open. Idempotent."""
         session = self.sessions.get(key.session)
         was_open = session is not None and session.terms.key.epoch <= key.epoch
         if session is not None and was_open:
@@ -139,13 +139,13 @@ class StageMachine:
                 self._remove(session, now_s)
 
     def attach_bridge(self) -> None:
-        """The bridge is (again) there: unacknowledged token events are sent again, in order."""
+        """Note that a bridge has begun: send all unacknowledged token events again, in order."""
         self._outgoing[:] = [message for message in self._outgoing if not _is_token(message)]
         for session in self.sessions.values():
             self._output.resend_tokens(session)
 
     def take_steps(self, now_s: float) -> list[EngineStep]:
-        """Take the front frame of every session that may run."""
+        """Return a step for every session that may run, with its front frame."""
         steps = []
         for session in self.sessions.values():
             if session.is_ready:
@@ -154,7 +154,7 @@ class StageMachine:
         return steps
 
     def commit(self, step: EngineStep, outcome: Outcome, now_s: float) -> None:
-        """Send what a step gave."""
+        """Send the outcome of a step; if the engine failed, fail the session."""
         session, frame = step.session, step.waiting.frame
         self.counters["steps"] += 1
         self.counters["rows"] += frame.rows
@@ -174,7 +174,7 @@ class StageMachine:
             self._send(session, frame.edge, edge.consume(frame.seq))
 
     def tick(self, now_s: float) -> float | None:
-        """Fail the sessions whose deadlines have passed; returns the nearest one left."""
+        """Fail the sessions whose deadlines have passed; return the nearest deadline left, None if there is none."""
         deadlines = []
         for session in list(self.sessions.values()):
             nearest = min(session.deadlines(), default=None)
@@ -187,7 +187,7 @@ class StageMachine:
         return min(deadlines, default=None)
 
     def take_outgoing(self) -> list[Message]:
-        """Everything to send since the last call."""
+        """Return and forget the messages that were added since the last call."""
         taken = list(self._outgoing)
         self._outgoing.clear()
         return taken
@@ -197,7 +197,7 @@ class StageMachine:
         at_fault = session.terms.stage if stage == GATEWAY_STAGE else stage
         own = session.terms.stage
         self._send(session, Edge(own, GATEWAY_STAGE), StageFailure(code.value, message, at_fault))
-        # This stage's own way to the Gateway may be what is broken: whoever sends to it hears of the end as well.
+        # If this stage cannot reach the Gateway, its neighbours can, so the stages that send to it are told as well.
         for edge in session.receiving:
             if edge.from_stage != GATEWAY_STAGE:
                 self._send(session, edge, SessionGone(code.value))
@@ -244,7 +244,7 @@ class StageMachine:
         return session if session is not None and session.terms.key == address.key else None
 
     def _fail_for(self, error: MessageError, now_s: float) -> None:
-        """Fail the session that a message named, or give the error on where the sender is distrusted as a whole."""
+        """Fail the session that a message named; if the sender is to be disconnected, raise the error instead."""
         session = None if error.address is None else self._find(error.address)
         if error.closes_connection or error.address is None:
             raise error

@@ -1,7 +1,7 @@
-"""What a stage sends after a step: rows to the next stage, tokens to the head and to the Gateway.
+"""Sends the output of a step: rows to the next stage, tokens to the head and to the Gateway.
 
-Invariants: rows and ring frames leave before acknowledgements and events, since the next stage waits for them; a token
-goes to the head only within the token window and the ring's credit.
+Invariants: rows and ring frames leave before acknowledgements and events, since the next stage waits for them. A token
+goes to the head only if the token window and the ring's credit allow it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class StageOutput:
     def send_rows(
         self, session: StageSession, waiting: Waiting, outcome: Outcome, taken_at_s: float, now_s: float
     ) -> None:
-        """Forward a step's rows, in parts where they are many."""
+        """Send a step's rows to the next stage, in fragments if they are too large for one frame."""
         taken, terms = waiting.frame, session.terms
         width = len(outcome.rows) // (_F32_BYTES * taken.rows)
         codec = terms.codecs[terms.downstream]
@@ -67,7 +67,7 @@ class StageOutput:
     def send_token(
         self, session: StageSession, waiting: Waiting, outcome: Outcome, taken_at_s: float, now_s: float
     ) -> None:
-        """Commit a drawn token; tell the Gateway of it and of the prompt's progress."""
+        """Commit the drawn token if there is one, and tell the Gateway of it and of the prompt's progress."""
         if session.tokens is None:
             raise ValueError("only the tail draws tokens")
         residence = _residence(session, waiting, taken_at_s, now_s)
@@ -84,7 +84,7 @@ class StageOutput:
             self._tell_gateway(session, self.told(event))
 
     def release_token(self, session: StageSession, now_s: float) -> None:
-        """Send the held token to the head where window and credit allow it."""
+        """Send the held token to the head, if the token window and the ring's credit allow it."""
         token, terms = session.held_token, session.terms
         if token is None or session.tokens is None or not session.tokens.has_window:
             return
@@ -112,12 +112,12 @@ class StageOutput:
         self._outgoing.append(frame)
 
     def resend_tokens(self, session: StageSession) -> None:
-        """Send what the Gateway has not acknowledged again."""
+        """Send the token events that the Gateway has not acknowledged again."""
         for event in () if session.tokens is None else session.tokens.unacknowledged:
             self._tell_gateway(session, self.told(event))
 
     def told(self, event: TokenEvent) -> TokenEvent | None:
-        """The event as the Gateway is told of it."""
+        """Return the event in the form in which the Gateway gets it; a subclass may change or drop it."""
         return event
 
     def _tell_gateway(self, session: StageSession, body: EdgeBody | None) -> None:
@@ -139,5 +139,5 @@ def _residence(session: StageSession, waiting: Waiting, taken_at_s: float, now_s
 
 
 def _remaining_ms(budget_ms: int, spent_s: float) -> int:
-    """What remains of a step's time; 0 stands for no limit, so a used-up budget is 1."""
+    """Return the rest of a step's budget in milliseconds. Since 0 means no limit, a used-up budget is 1."""
     return 0 if budget_ms == 0 else max(1, budget_ms - int(spent_s * 1000))

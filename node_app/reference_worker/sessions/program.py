@@ -1,4 +1,4 @@
-"""What one kind of worker does its own way: what it says of itself, how it loads and probes."""
+"""The part of a worker that depends on its engine: its reports, loading and probing."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 class WorkerProgram(Protocol):
-    """One event loop."""
+    """Engine-specific part of a worker. All methods are called on one event loop."""
 
     @property
     def version_json(self) -> str:
-        """What `Describe` says of it."""
+        """Versions for `Describe`, as JSON."""
 
     @property
     def devices_json(self) -> str:
-        """What `Describe` says that it computes with."""
+        """Devices for `Describe`, as JSON."""
 
     async def load(self, request: worker_pb2.LoadRequest, progress: Progress) -> StageMachine:
-        """Load a shard and tell `progress` how far it is, which may raise to end the load.
+        """Load a shard and report to `progress`, which may raise to end the load.
 
         Raises:
             MeshnetError: it cannot be loaded.
         """
 
     async def probe(self, machine: StageMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
-        """Run rows through a sequence of their own; the output rows.
+        """Run rows through a new sequence and return the output rows.
 
         Raises:
             MeshnetError: the rows do not fit.

@@ -36,7 +36,7 @@ SMALLEST_INTERVAL_MS = 100
 
 
 class WorkerService(worker_pb2_grpc.WorkerServicer):
-    """One event loop; the engine task runs beside it."""
+    """Serves the `Worker` methods on one event loop; the engine's task runs on the same loop."""
 
     def __init__(self, state: ReferenceState, program: WorkerProgram) -> None:
         self._state = state
@@ -73,7 +73,7 @@ class WorkerService(worker_pb2_grpc.WorkerServicer):
         )
 
     async def Unload(self, request: worker_pb2.UnloadRequest, context: Context) -> worker_pb2.UnloadReply:
-        """Sessions fail with `not_ready`; nothing of them is left."""
+        """Fail all sessions with `not_ready` and free the shard."""
         machine, now_s = self._state.machine, time.monotonic()
         if machine is not None:
             for session in list(machine.sessions.values()):

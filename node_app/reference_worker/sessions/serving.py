@@ -1,8 +1,8 @@
-"""A worker in Python as a process: its command line, its server, and its end with its parent.
+"""Runs a worker in Python as a process: its command line, its server, and its end when the parent ends.
 
 The command line and the ready line are the native worker's: `--socket PATH --parent-pid PID [--link-listen ADDRESS]
 [--local-links DIR]`, one line of JSON on stdout, logs on stderr; `--version` and `--list-devices`
-print a report and end. It has no link to peers: routes of several stages go through the bridge. It captures nothing.
+print a report and end. It has no links to peers, so routes of several stages go through the bridge.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PARENT_WATCH_INTERVAL_S: Final = 0.2
 
 
 class ReportAction(argparse.Action):
-    """Prints a report and ends, whatever else is given. `report` is only called then."""
+    """Prints `report()` and ends, whatever other options are given. `report` is not called otherwise."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, *, report: Callable[[], str], help: str) -> None:  # noqa: A002 - argparse's name
         super().__init__(option_strings, dest, nargs=0, help=help)
@@ -49,15 +49,15 @@ class ReportAction(argparse.Action):
 def add_report_arguments(
     parser: argparse.ArgumentParser, version: Callable[[], str], devices: Callable[[], str]
 ) -> None:
-    """The options by which people and `meshnet doctor` ask what a worker is."""
-    parser.add_argument("--version", action=ReportAction, report=version, help="say what it is, and end")
+    """Add the options that print a worker's versions and devices, for people and `meshnet doctor`."""
+    parser.add_argument("--version", action=ReportAction, report=version, help="print the versions as JSON, and end")
     parser.add_argument(
-        "--list-devices", action=ReportAction, report=devices, help="say what it computes with, and end"
+        "--list-devices", action=ReportAction, report=devices, help="print the devices as JSON, and end"
     )
 
 
 def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that an agent gives to any worker."""
+    """Add the options that an agent gives to any worker."""
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--parent-pid", type=int, default=0, help="end when this process is no longer the parent")
     parser.add_argument("--link-listen", default="", help="accepted and ignored")
@@ -68,7 +68,7 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
 async def serving(
     socket_path: Path, service: WorkerService, engine: Coroutine[None, None, None]
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Serve on a Unix socket and run the engine's task for the body's time; the task's error is raised at the end."""
+    """Serve on a Unix socket and run the engine's task during the body; then raise the task's error, if any."""
     server = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", MESSAGE_MAX_BYTES),
@@ -91,7 +91,7 @@ async def serving(
 async def serve_until_told(
     arguments: argparse.Namespace, worker: AbstractAsyncContextManager[asyncio.Task[None]]
 ) -> None:
-    """Say that the worker is ready, and run it until a signal, its parent's death or its engine's end."""
+    """Print the ready line and run the worker until SIGTERM or SIGINT, the parent's death or the engine's end."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

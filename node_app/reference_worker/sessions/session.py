@@ -1,6 +1,6 @@
-"""One stage's part in one Route Session: its edges, the rows that wait, and on the tail its generation.
+"""One stage's part of a Route Session: its edges, its waiting frames, and on the tail the generation.
 
-Invariant: frames are checked against the contract, the route and the stage's length before they wait for the engine.
+Invariant: before a frame waits for the engine, it is checked against the contract, the route and the stage's length.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A whole frame that waits for the engine since `received_at_s`."""
+    """A complete frame that has waited for the engine since `received_at_s`, monotonic seconds."""
 
     frame: Frame
     received_at_s: float
@@ -34,7 +34,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deadline:
-    """When a session fails, with what, and whose fault it is."""
+    """Time at which a session fails, the failure's code and message, and the stage at fault."""
 
     at_s: float
     code: FailureCode
@@ -42,12 +42,12 @@ class Deadline:
     stage: int
 
 
-# A stage that closed a session has told the Gateway why; its neighbours report the loss only after this.
+# If a stage closes a session, it tells the Gateway why. Its neighbours wait so long before they report it as lost.
 GONE_GRACE_S = 0.25
 
 
 class StageSession:
-    """Not thread-safe; owned by a `StageMachine`."""
+    """State of one session on this stage. Not thread-safe; owned by a `StageMachine`."""
 
     def __init__(self, terms: StageTerms, load: StageShard, now_s: float) -> None:
         self.terms = terms
@@ -81,10 +81,10 @@ class StageSession:
             self.receiving[terms.ring] = ReceivingEdge(terms.address(terms.ring), terms.windows[terms.ring])
 
     def queue(self, frame: Frame, now_s: float) -> None:
-        """Let a whole frame wait for the engine.
+        """Check a complete frame and queue it for the engine.
 
         Raises:
-            MessageError: it does not fit the route, the contract or the position; the session is to fail.
+            MessageError: it does not fit the route, the contract or the position; the caller fails the session.
         """
         self._check_route(frame)
         self._check_contract(frame)
@@ -97,18 +97,18 @@ class StageSession:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the frame in front may run now."""
+        """Whether the front frame may run now."""
         if not self.is_open or self._gone or self.in_step_since_s is not None or not self.waiting:
             return False
         downstream = self.sending.get(self.terms.downstream)
         return downstream is None or downstream.has_credit(self._output_bytes(self.waiting[0].frame))
 
     def note_gone(self, stage: int, now_s: float) -> None:
-        """A neighbour has closed the session; the first to say so counts."""
+        """Note that a neighbour has closed the session; if several say so, the first counts."""
         self._gone = self._gone or (stage, now_s)
 
     def note_handed_on(self, frame: Frame) -> None:
-        """Rows left for the next stage; on the head they may be the ones that must cause a token."""
+        """Note that rows were sent to the next stage; if they must cause a token, the head begins to wait for it."""
         if not self.terms.is_head:
             return
         if frame.phase is Phase.DECODE:
@@ -117,7 +117,10 @@ class StageSession:
             self._token_frames = self.terms.windows[self.terms.downstream].frames
 
     def _token_deadlines(self) -> Iterator[Deadline]:
-        """The token that the head waits for, once the next stage has done its part. Source: docs/wire.md, Time."""
+        """Yield the head's deadline for its token, if the next stage has acknowledged all rows.
+
+        Source: docs/wire.md, Time.
+        """
         terms = self.terms
         if not self._token_frames or self.sending[terms.downstream].in_flight_frames:
             return
@@ -127,7 +130,7 @@ class StageSession:
         yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "no token came back", terms.n_stages - 1)
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Everything that this session waits for."""
+        """Yield a deadline for everything that this session waits for."""
         terms = self.terms
         if self.in_step_since_s is not None:
             at_s = self.in_step_since_s + terms.step_deadline_s
@@ -150,7 +153,7 @@ class StageSession:
             yield Deadline(at_s, FailureCode.GATEWAY_LOST, "no acknowledgement of tokens", terms.stage)
 
     def close(self) -> None:
-        """Drop everything. Idempotent."""
+        """Drop the waiting frames and close the edges. Idempotent."""
         self.is_open = False
         self.waiting.clear()
         for receiving in self.receiving.values():

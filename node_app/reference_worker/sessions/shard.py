@@ -1,4 +1,4 @@
-"""What a stage needs to know of a loaded shard, and what a step of it gives, whatever the engine is."""
+"""The engine-independent interface of a loaded shard, and the outcome of a step."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class StageSequence(Protocol):
         """Positions held."""
 
     def truncate(self, length: int) -> None:
-        """Forget positions from `length` on."""
+        """Forget all positions from `length` on."""
 
 
 class StageShard(Protocol):
-    """A loaded shard."""
+    """A loaded shard with its limits."""
 
     @property
     def width(self) -> int:
@@ -42,44 +42,44 @@ class StageShard(Protocol):
 
     @property
     def context_length(self) -> int:
-        """Positions of a session at most."""
+        """Largest number of positions of a session."""
 
     @property
     def kv_cells(self) -> int:
-        """Cells for all sessions together."""
+        """KV cells for all sessions together."""
 
     @property
     def max_sessions(self) -> int:
-        """Sessions at a time."""
+        """Largest number of sessions at the same time."""
 
     @property
     def max_step_rows(self) -> int:
-        """A frame's rows at most."""
+        """Largest number of rows of a frame."""
 
     @property
     def weights_bytes(self) -> int:
-        """Memory of the weights."""
+        """Bytes of the weights in memory."""
 
     @property
     def kv_bytes(self) -> int:
-        """Memory of all cells."""
+        """Bytes of all KV cells."""
 
     @property
     def contract(self) -> session_pb2.BoundaryContract:
-        """What is reported of it."""
+        """The contract that is reported to the agent."""
 
     def open_sequence(self, kv_cells: int) -> StageSequence:
-        """An empty sequence of `kv_cells` rows at most."""
+        """Return an empty sequence for at most `kv_cells` rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step gave.
+    """Outcome of a step.
 
     Attributes:
-        rows: for the next stage: [frame's rows, width] f32, row-major, little-endian.
-        drawn: on the tail; None where no logits were wanted.
-        failure: the session fails with it.
+        rows: rows for the next stage: [frame's rows, width] f32, row-major, little-endian; empty on the tail.
+        drawn: the token that the tail drew; None if the frame wanted no logits.
+        failure: the code with which the session fails; None if the step succeeded.
     """
 
     rows: bytes = b""

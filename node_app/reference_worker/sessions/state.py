@@ -1,4 +1,4 @@
-"""The state that the parts of the reference worker share."""
+"""State that service, bridge and engine task of the reference worker share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ReferenceState:
-    """The loaded shard and the two events: something may run, something is to be sent. One event loop."""
+    """The loaded shard, and two events: `work` if a step may run, `outgoing` if messages wait. One event loop."""
 
     def __init__(self) -> None:
         self.machine: StageMachine | None = None
@@ -24,18 +24,18 @@ class ReferenceState:
         self._step_at_s = time.monotonic()
 
     def stir(self) -> None:
-        """Something changed: the engine and the bridge look again."""
+        """Wake the engine's task and the bridge after a change."""
         self.work.set()
         self.outgoing.set()
 
     def begin_step(self) -> float:
-        """Count a step's beginning; returns when it was, monotonic seconds."""
+        """Note that a step begins; return the time, monotonic seconds."""
         self.is_computing = True
         self._step_at_s = time.monotonic()
         return self._step_at_s
 
     def end_step(self) -> int:
-        """Count a step's end; returns the microseconds it took."""
+        """Note that the step has ended; return the microseconds that it took."""
         spent_us = round((time.monotonic() - self._step_at_s) * 1_000_000)
         self.is_computing = False
         self.compute_us += spent_us
@@ -43,7 +43,7 @@ class ReferenceState:
         return spent_us
 
     def status(self) -> worker_pb2.StatusReply:
-        """Status as `worker.proto` has it; the step's age counts from its beginning while it runs."""
+        """Return the status of `worker.proto`; `last_step_age_ms` counts from the last begin or end of a step."""
         age_ms = round((time.monotonic() - self._step_at_s) * 1000)
         reply = worker_pb2.StatusReply(compute_us=self.compute_us, last_step_age_ms=age_ms, computing=self.is_computing)
         if self.machine is not None:

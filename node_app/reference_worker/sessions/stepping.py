@@ -1,7 +1,7 @@
-"""The one task of a worker that runs steps and applies deadlines.
+"""The worker's only task that runs steps and applies deadlines.
 
-Invariants: steps run one at a time on the engine's own thread, and deadlines go on meanwhile; every wait ends with the
-machine's nearest deadline, with new work, or with the task.
+Invariants: steps run one at a time on the engine's own thread, and deadlines are applied meanwhile. Every wait ends at
+the machine's nearest deadline, with new work, or when the task is cancelled.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How often deadlines are looked at while a step takes its time.
+# Interval at which deadlines are checked while a step runs.
 _TICK_S: Final = 0.02
 
 
 async def run_steps(state: ReferenceState, run: Callable[[EngineStep], Outcome], thread: Executor) -> None:
-    """Run steps on `thread`, which is one, until cancelled."""
+    """Run steps until cancelled, on `thread`, an executor with a single thread."""
     while True:
         state.work.clear()
         machine = state.machine
         steps = [] if machine is None else machine.take_steps(time.monotonic())
         for step in steps:
-            if not step.session.is_open:  # it ended while others of the round ran
+            if not step.session.is_open:  # it ended while other steps of this round ran
                 continue
             running = asyncio.get_running_loop().run_in_executor(thread, _guarded, run, step)
             await _see_through(state, machine, step, running)
@@ -56,7 +56,7 @@ async def _see_through(
             machine.tick(time.monotonic())
         state.outgoing.set()
     state.end_step()
-    # Another shard may have been loaded meanwhile: the step's session is gone with its machine.
+    # If another shard was loaded meanwhile, the step's session is gone with its machine.
     if machine is not None and machine is state.machine:
         machine.commit(step, running.result(), time.monotonic())
         state.outgoing.set()

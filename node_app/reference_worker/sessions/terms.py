@@ -1,4 +1,4 @@
-"""The terms of a session on one stage: a SessionSpec, checked and with its defaults filled in."""
+"""The terms of a session on one stage: a SessionSpec that was checked, with its defaults filled in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_GATEWAY_GRACE_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class StageTerms:
-    """What one stage agreed to. Times in seconds."""
+    """Terms on which one stage admitted a session. Times in seconds."""
 
     key: SessionKey
     stage: int
@@ -66,15 +66,15 @@ class StageTerms:
         return Edge(self.n_stages - 1, 0)
 
     def address(self, edge: Edge) -> Address:
-        """Where a message on one of the edges belongs."""
+        """Return the address of messages of this session on `edge`."""
         return Address(self.key, edge)
 
 
 def parse_terms(spec: session_pb2.SessionSpec, load: StageShard) -> StageTerms:
-    """Check a spec against what is loaded.
+    """Check a spec against the loaded shard and return its terms.
 
     Raises:
-        MessageError: with the failure code to refuse the session with.
+        MessageError: the session is refused, with the failure code for the reply.
     """
     _check_identity(spec)
     _check_contract(spec, load)

@@ -24,7 +24,7 @@ def rms_norm(values: torch.Tensor, weights: torch.Tensor, epsilon: float) -> tor
 
 
 class Rope:
-    """Rotary positions. `factors`: [rope_size / 2], by which frequencies are divided; None: by one."""
+    """Rotary positions. Frequencies are divided by `factors` [rope_size / 2]; None means by one."""
 
     def __init__(self, facts: ModelFacts, factors: torch.Tensor | None) -> None:
         exponents = torch.arange(0, facts.rope_size, 2, dtype=torch.float64) / facts.rope_size
@@ -35,12 +35,12 @@ class Rope:
         self._rotates_halves = facts.graph.rotates_halves
 
     def angles(self, begin: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosines and sines of positions [begin, end): [rows, rope_size / 2] f32 each, computed in f64."""
+        """Return cosines and sines of positions [begin, end): [rows, rope_size / 2] f32 each, computed in f64."""
         angles = torch.outer(torch.arange(begin, end, dtype=torch.float64), self._frequencies)
         return angles.cos().float(), angles.sin().float()
 
     def turn(self, heads: torch.Tensor, angles: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """Turn each head's first `rope_size` elements: [heads, rows, head_size], a new tensor."""
+        """Return heads [heads, rows, head_size] with the first `rope_size` elements rotated, as a new tensor."""
         cosines, sines = angles
         turned = heads.clone()
         half = self._size // 2
@@ -64,7 +64,7 @@ class KeysAndValues:
 
 @dataclass(frozen=True, slots=True)
 class DecoderStep:
-    """Rows at positions [begin, end) of one sequence, and what all layers share of them.
+    """Rows at positions [begin, end) of one sequence, with the tensors that all layers use for them.
 
     Attributes:
         mask: [rows, end], whether a row sees a cell.
@@ -77,14 +77,14 @@ class DecoderStep:
 
     @classmethod
     def at(cls, rope: Rope, begin: int, rows: int) -> DecoderStep:
-        """`rows` new rows after `begin` old ones."""
+        """Return the step of `rows` new rows after `begin` old ones."""
         end = begin + rows
         mask = torch.arange(end) <= torch.arange(begin, end).unsqueeze(1)
         return cls(begin, end, rope.angles(begin, end), mask)
 
 
 class _Projection:
-    """A matrix and, on some, a bias."""
+    """A matrix, and a bias if the architecture has one."""
 
     def __init__(self, weights: GgufWeights, name: str, outputs: int, inputs: int, *, has_bias: bool = False) -> None:
         self._matrix = weights.take(f"{name}.weight", outputs, inputs)
@@ -142,5 +142,5 @@ class DecoderLayer:
         return self._output(attended.transpose(0, 1).flatten(1))
 
     def _heads(self, rows: torch.Tensor) -> torch.Tensor:
-        """[rows, heads * head_size] to [heads, rows, head_size]."""
+        """Reshape [rows, heads * head_size] to [heads, rows, head_size]."""
         return rows.unflatten(1, (-1, self._facts.head_size)).transpose(0, 1)

@@ -1,7 +1,7 @@
 """A loaded layer range and its sequences.
 
-Invariants: a sequence's rows are computed once and kept in its KV cache, so that a decode step takes one row; a step
-that is refused changes nothing; sequences share weights and nothing else.
+Invariants: a sequence's rows are computed once and kept in its KV cache, so that a decode step takes one row. If a step
+is refused, nothing changes. Sequences share only the weights.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class TorchEngine:
         """
         if not path.is_dir():
             return cls(GgufRange.load(path, layer_begin, layer_end, progress))
-        # An extra of its own: who loads GGUF files needs no transformers.
+        # Transformers is an extra of its own, since GGUF files load without it.
         try:
             from node_app.reference_worker.torch.safetensors_range import SafetensorsRange  # noqa: PLC0415 - see above
         except ModuleNotFoundError as error:
@@ -76,22 +76,22 @@ class TorchEngine:
 
     @property
     def layer_end(self) -> int:
-        """One past the last."""
+        """One past the last layer held."""
         return self.range.layer_end
 
     @property
     def weights_bytes(self) -> int:
-        """Of the float32 weights in memory."""
+        """Bytes of the float32 weights in memory."""
         return self.range.weights_bytes
 
     @property
     def bytes_read(self) -> int:
-        """Of the files' tensors."""
+        """Bytes of the tensors that were read from files."""
         return self.range.bytes_read
 
     @property
     def cell_bytes(self) -> int:
-        """What a sequence holds for each of its cells."""
+        """Bytes that a sequence keeps for each of its cells."""
         return self.range.cell_bytes
 
     @property
@@ -105,7 +105,7 @@ class TorchEngine:
         return self.layer_end == self.facts.n_layers
 
     def open(self, cells: int) -> TorchSequence:
-        """Begin a sequence of `cells` rows at most."""
+        """Return an empty sequence for at most `cells` rows."""
         return TorchSequence(self, cells)
 
     def embed(self, token_ids: Sequence[int]) -> torch.Tensor:
@@ -163,7 +163,7 @@ class TorchSequence:
         """Run the head's layers over new tokens: [rows, width].
 
         Raises:
-            WorkerError: `bad_token_id`, `kv_exhausted`, or `not_ready` where this is not the head.
+            WorkerError: `bad_token_id`, `kv_exhausted`, or `not_ready` if this is not the head.
         """
         return self.step_rows(self.engine.embed(token_ids))
 

@@ -1,7 +1,7 @@
 """The tensors of a layer range, read from a GGUF file and dequantised to float32.
 
-Invariants: only the bytes of tensors that are asked for are read; every shape is checked before it is used; what the
-range holds and nobody asked for is an error, since a graph that ignores a tensor is another graph.
+Invariants: only the bytes of requested tensors are read, and every shape is checked before it is used. If the range has
+a tensor that was not requested, that is an error, since a graph without it would be a different graph.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class GgufWeights:
         """A tensor's shape in torch's order, rows first.
 
         Raises:
-            ArtifactError: `bad_tensor`: there is none.
+            ArtifactError: `bad_tensor`: there is no tensor of that name.
         """
         return self._place(name)[1].shape[::-1]
 
@@ -61,7 +61,7 @@ class GgufWeights:
         return torch.from_numpy(_dequantised(_read(path, tensor), tensor).reshape(shape))
 
     def refuse_untaken(self, layer_begin: int, layer_end: int) -> None:
-        """Refuse tensors of these layers that were not taken, and such of the whole model as no graph here uses.
+        """Refuse tensors of these layers that were not taken, and tensors outside layers that no graph here uses.
 
         Raises:
             WorkerError: `unsupported_architecture`.
@@ -104,5 +104,5 @@ def _dequantised(data: bytes, tensor: GgufTensor) -> np.ndarray:
     except (KeyError, NotImplementedError) as error:
         message = f"{printable(tensor.name)} is of the type {tensor.type.name}, which cannot be dequantised"
         raise ArtifactError("unsupported_tensor_type", "Unusable model file", message) from error
-    # What comes from a buffer of bytes may not be written to, which torch warns of: such is copied.
+    # An array over a buffer of bytes is read-only, of which torch warns, so it is copied.
     return np.require(values, np.float32, ["C", "W"])

@@ -1,7 +1,7 @@
-"""What TorchEngine asks of a loaded layer range, whatever kind of file it came from.
+"""The interface of a loaded layer range, independent of the kind of model file.
 
-Invariants: float32 throughout; hidden rows are [rows, width]; a cache belongs to one sequence and holds as many rows as
-were run, those from `begin` on being overwritten.
+Invariants: float32 throughout. Hidden rows are [rows, width]. A cache belongs to one sequence and holds the rows that
+were run; if rows at `begin` are run again, the rows from there on are overwritten.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ Cache = object
 
 
 def ignore_progress(_fraction: float) -> None:
-    """Of a load that nobody watches."""
+    """Ignore the progress of a load."""
 
 
 class SharedFacts(Protocol):
-    """What stages of one model have in common."""
+    """Facts that all stages of one model share."""
 
     @property
     def architecture(self) -> str:
-        """As GGUF files name it."""
+        """Name of the architecture as in GGUF files."""
 
     @property
     def n_layers(self) -> int:
-        """Of the whole model."""
+        """Number of layers of the whole model."""
 
     @property
     def width(self) -> int:
@@ -36,18 +36,18 @@ class SharedFacts(Protocol):
 
     @property
     def context_length(self) -> int:
-        """Positions that the model was made for."""
+        """Positions for which the model was trained."""
 
 
 class LayerRange(Protocol):
     """Layers [layer_begin, layer_end) with their weights. Owned by one thread.
 
     Attributes:
-        libraries: what computes, with versions: part of what decides bits.
-        vocab_size: of the whole model.
-        cell_bytes: what a sequence holds for each of its rows.
-        weights_bytes: of the float32 weights in memory.
-        bytes_read: of the files' tensors.
+        libraries: names and versions of the computing libraries, since they affect the exact bits.
+        vocab_size: size of the model's vocabulary.
+        cell_bytes: bytes that a sequence keeps for each of its rows.
+        weights_bytes: bytes of the float32 weights in memory.
+        bytes_read: bytes of the tensors that were read from files.
     """
 
     layer_begin: int
@@ -60,16 +60,16 @@ class LayerRange(Protocol):
 
     @property
     def facts(self) -> SharedFacts:
-        """Of the whole model."""
+        """Facts of the whole model."""
 
     def new_cache(self, cells: int) -> Cache:
-        """An empty cache of `cells` rows."""
+        """Return an empty cache for `cells` rows."""
 
     def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
-        """The head's input rows: [rows] ids of the vocabulary to [rows, width]. The head's alone."""
+        """Return the input rows [rows, width] of token ids [rows]. Only if the range has layer 0."""
 
     def run(self, hidden: torch.Tensor, begin: int, cache: Cache) -> torch.Tensor:
-        """All layers over [rows, width] at positions from `begin` on, which the cache reaches."""
+        """Run all layers over rows [rows, width] at positions from `begin` on; the cache holds all rows before."""
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """The output head over [rows, width]: [rows, vocab_size]. The tail's alone."""
+        """Return the logits [rows, vocab_size] of rows [rows, width]. Only if the range has the last layer."""

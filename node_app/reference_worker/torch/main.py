@@ -19,9 +19,9 @@ def main() -> int:
     try:
         from node_app.reference_worker.torch.serving import serve  # noqa: PLC0415 - needs the extra, which is told in words
     except ModuleNotFoundError as error:
-        words = f"the extra [torch] is not installed: there is no {error.name}; {ADVICE}"
-        # The agent takes what begins like this for the worker's own words, and says it where the worker does not start.
-        sys.stderr.write(f"meshnet-worker: {words} [missing_extra]\n")
+        message = f"the extra [torch] is not installed: there is no {error.name}; {ADVICE}"
+        # If the worker does not start, the agent shows the line that begins with this prefix to the volunteer.
+        sys.stderr.write(f"meshnet-worker: {message} [missing_extra]\n")
         return EXIT_FAILED
     serve()
     return 0

@@ -1,6 +1,6 @@
-"""What a decoder's graph needs to know of a model, read from GGUF metadata whose values are untrusted.
+"""Facts of a model for the decoder's graph, read from untrusted GGUF metadata.
 
-Invariant: a model whose graph would differ from the one in `decoder` is refused by name, never computed wrongly.
+Invariant: if a model's graph differs from the one in `decoder`, the model is refused and never computed wrongly.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """How architectures of the dense family differ.
+    """Differences between the architectures of the dense family.
 
     Attributes:
-        rotates_halves: rope pairs element i with i + half; else i with i + 1, for which llama's files are permuted.
-        has_biases: on Q, K and V.
-        has_head_norms: on each head of Q and K, before rope.
+        rotates_halves: if true, rope pairs element i with i + half; else i with i + 1, and files are permuted for it.
+        has_biases: Q, K and V have biases.
+        has_head_norms: each head of Q and K is normalised before rope.
     """
 
     rotates_halves: bool
@@ -37,9 +37,9 @@ GRAPHS: Final = {
 }
 _DEFAULT_ROPE_BASE: Final = 10_000.0
 _LARGEST_SIZE: Final = 2**20
-# Their presence means a graph that is not this one.
+# If one of these keys is present and not zero, the model has another graph.
 _FOREIGN_KEYS: Final = ("expert_count", "attention.sliding_window", "attention.scale", "logit_scale", "residual_scale")
-# What else they may say without another graph; absent means the same. Zero is no factor. Source: llama-model.cpp.
+# Values that these keys may have in the same graph, as if they were absent; 0 means no factor. Source: llama-model.cpp.
 _SAME_GRAPH: Final[dict[str, tuple[float, ...]]] = {
     "attention.causal": (True,),
     "rope.scale_linear": (0, 1),
@@ -102,12 +102,12 @@ class ModelFacts:
 
 
 def unsupported(message: str) -> WorkerError:
-    """The error of a model that this engine has no graph for."""
+    """Return the error for a model that this engine has no graph for."""
     return WorkerError("unsupported_architecture", "No such engine", message)
 
 
 def bad_metadata(message: str) -> ArtifactError:
-    """The error of metadata that contradict themselves."""
+    """Return the error for metadata that are malformed or contradict each other."""
     return ArtifactError("bad_metadata", "Unusable model file", message)
 
 

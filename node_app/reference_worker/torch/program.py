@@ -1,4 +1,4 @@
-"""The torch worker's program: what it says of itself, loads and probes, all of it on the engine's one thread."""
+"""The torch worker's reports, loading and probing. Loading and probing run on the engine's only thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def version_json() -> str:
-    """What `--version` prints: what must match on a route, and the library."""
+    """Return the JSON of `--version`: the versions that must match on a route, and PyTorch's."""
     version = {
         "worker": __version__,
         "wire": {"min": WIRE_VERSION_MIN, "max": WIRE_VERSION},
@@ -35,7 +35,7 @@ def version_json() -> str:
 
 
 def devices_json() -> str:
-    """What `--list-devices` prints: the processor, and the machine's memory where the system tells."""
+    """Return the JSON of `--list-devices`: the processor, and the machine's memory if the system reports it."""
     page_bytes = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
     device = {
         "name": "CPU",
@@ -48,23 +48,23 @@ def devices_json() -> str:
 
 
 class TorchProgram:
-    """`thread`: one, on which alone the engine runs."""
+    """The torch worker's program. `thread` is an executor with a single thread, on which the engine runs."""
 
     def __init__(self, thread: Executor) -> None:
         self._thread = thread
 
     @property
     def version_json(self) -> str:
-        """What `Describe` says of it."""
+        """Versions for `Describe`, as JSON."""
         return version_json()
 
     @property
     def devices_json(self) -> str:
-        """What `Describe` says that it computes with."""
+        """Devices for `Describe`, as JSON."""
         return devices_json()
 
     async def load(self, request: worker_pb2.LoadRequest, progress: Progress) -> StageMachine:
-        """Load a shard and tell `progress` how far it is.
+        """Load a shard and report the loaded fraction to `progress`.
 
         Raises:
             MeshnetError: it cannot be loaded.
@@ -73,7 +73,7 @@ class TorchProgram:
         return StageMachine(await loop.run_in_executor(self._thread, load_shard, request, progress))
 
     async def probe(self, machine: StageMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
-        """Run rows through a sequence of their own.
+        """Run rows through a new sequence and return the output rows.
 
         Raises:
             MeshnetError: the rows do not fit.

@@ -1,7 +1,7 @@
 """A layer range from a folder of safetensors, in transformers' own modules (extra [transformers]).
 
-Invariants: the modules are transformers' for a model of as many layers as the range has; only their tensors are read;
-what the range's layers hold and no module takes is an error; no code of the folder's is run.
+Invariants: transformers makes the modules for a model with as many layers as the range has, and only their tensors are
+read. If the range's layers have a tensor that no module takes, that is an error. No code from the folder is run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import torch
 
-# Local folders alone: without this the library asks its hub whether there is something newer.
+# Only local folders are used. Without this setting the library asks its hub for newer files.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import transformers
@@ -43,12 +43,11 @@ if TYPE_CHECKING:
 _F32_BYTES: Final = 4
 _EMBEDDINGS, _NORM, _HEAD = "model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"
 _OF_THE_MODEL: Final = {_EMBEDDINGS, _NORM, _HEAD}
-# Ropes whose frequencies are the same at every position. The library changes others in a module that all sequences
-# share, while the cache holds rows that were turned before.
+# Ropes with the same frequencies at every position. The library changes the others in a module that all sequences
+# share, while the caches hold rows that were rotated with the old frequencies.
 _STEADY_ROPES: Final = {"default", "linear", "llama3"}
 _LARGEST_SIZE: Final = 2**31 - 1
-# The largest that each may be. The library makes lists of layers and frequencies of a head's elements before any tensor
-# says how many there are.
+# Upper limits of the sizes. The library allocates layers and rope frequencies before it reads a tensor.
 _SIZES: Final = {
     "num_hidden_layers": MAX_LAYERS,
     "hidden_size": 2**20,
@@ -64,7 +63,7 @@ _LAYER: Final = re.compile(r"model\.layers\.([0-9]{1,9})\.")
 
 @dataclass(frozen=True, slots=True)
 class FolderFacts:
-    """What config.json says of the whole model. See `SharedFacts`."""
+    """Facts of the whole model from config.json. See `SharedFacts`."""
 
     architecture: str
     n_layers: int
@@ -101,7 +100,7 @@ class SafetensorsRange:
         self._embeddings = weights.take(_EMBEDDINGS, embeddings) if layer_begin == 0 else None
         self._head: torch.Tensor | None = None
         self._norm = self._model.norm
-        # The norm is the output head's part: what a range gives is what its last layer gives.
+        # The final norm belongs to the output head; a range returns its last layer's rows without it.
         self._model.norm = torch.nn.Identity()
         if layer_end == self.facts.n_layers:
             norm = {"weight": weights.take(_NORM, tuple(self._norm.weight.shape))}
@@ -154,14 +153,14 @@ class SafetensorsRange:
         return logits
 
     def _take_layers(self, weights: SafetensorsWeights, progress: Progress) -> dict[str, torch.Tensor]:
-        """The range's tensors under the names of a model that begins with its first layer."""
+        """Return the range's tensors, with layer numbers counted from the range's first layer."""
         expected = {name: tuple(tensor.shape) for name, tensor in self._model.layers.state_dict().items()}
         taken = {}
         for layer in range(self.layer_begin, self.layer_end):
             prefix = f"model.layers.{layer}."
             for name in weights.names(prefix):
                 own_name = f"{layer - self.layer_begin}.{name.removeprefix(prefix)}"
-                # Old writers stored what follows from the configuration.
+                # Old files store these frequencies, although they follow from the configuration.
                 if name.endswith("rotary_emb.inv_freq"):
                     continue
                 if own_name not in expected:
@@ -181,14 +180,14 @@ class SafetensorsRange:
 
 
 class _LayerCells(DynamicLayer):  # type: ignore[misc]  # transformers is not followed
-    """One layer's keys and values in cells that are there from the beginning: a new row copies no old one."""
+    """One layer's keys and values in cells that are allocated once, so that a new row copies no old rows."""
 
     def __init__(self, cells: int) -> None:
         super().__init__()
         self._cells = cells
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Called by the first rows, whose shapes [1, heads, rows, head_size] all others have."""
+        """Allocate all cells when the first rows [1, heads, rows, head_size] come; later rows have the same shape."""
         batch, heads, _, size = key_states.shape
         self._keys = key_states.new_empty(batch, heads, self._cells, size)
         self._values = value_states.new_empty(batch, heads, self._cells, size)
@@ -199,7 +198,7 @@ class _LayerCells(DynamicLayer):  # type: ignore[misc]  # transformers is not fo
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_args: object, **_options: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keep new rows behind those that are held; all of them."""
+        """Append new rows and return all rows."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         begin = self.keys.shape[-2]
@@ -211,7 +210,7 @@ class _LayerCells(DynamicLayer):  # type: ignore[misc]  # transformers is not fo
 
 
 def read_config(folder: Path) -> PreTrainedConfig:
-    """Transformers' configuration of the whole model.
+    """Return transformers' configuration of the whole model.
 
     Raises:
         WorkerError: `unsupported_architecture`.
@@ -233,7 +232,7 @@ def read_config(folder: Path) -> PreTrainedConfig:
 
 
 def _refuse_unbounded(path: Path) -> None:
-    """Refuse what the library would take any time or memory for, before it reads the file."""
+    """Refuse a config.json on which the library could spend unbounded time or memory, before it reads the file."""
     try:
         if not path.is_file():
             raise _bad_config("it is no regular file")
@@ -256,7 +255,7 @@ def _refuse_unbounded(path: Path) -> None:
 
 @contextlib.contextmanager
 def _of_the_file() -> Iterator[None]:
-    """Say one error where the library fails: what a file that somebody wrote makes of its code is not a short list."""
+    """Turn any error of the library into `bad_metadata`, since an untrusted file can cause many kinds."""
     try:
         yield
     except Exception as error:
@@ -268,7 +267,7 @@ def _bad_config(why: str) -> ArtifactError:
 
 
 def _refuse_sizes(config: PreTrainedConfig) -> None:
-    """Refuse sizes that the library takes and no layer can have."""
+    """Refuse sizes that the library accepts but no layer can have."""
     for name, largest in _SIZES.items():
         size = getattr(config, name, None)
         if type(size) is not int or not 0 < size <= largest:
@@ -294,7 +293,7 @@ def _head_size(config: PreTrainedConfig) -> int:
 
 
 def _refuse_foreign(weights: SafetensorsWeights, n_layers: int) -> None:
-    """Refuse tensors that no layer of the model holds and no graph here uses."""
+    """Refuse tensors that belong to no layer of the model and that no graph here uses."""
     for name in weights.names(""):
         of_layer = _LAYER.match(name)
         if not (int(of_layer[1]) < n_layers if of_layer else name in _OF_THE_MODEL):
@@ -302,7 +301,7 @@ def _refuse_foreign(weights: SafetensorsWeights, n_layers: int) -> None:
 
 
 def _empty_model(config: PreTrainedConfig, layer_begin: int, layer_end: int) -> PreTrainedModel:
-    """Transformers' model of the range's layers, without weights; what follows from the configuration is there."""
+    """Return transformers' model of the range's layers without weights; only the rope frequencies are computed."""
     own = copy.deepcopy(config)
     own.num_hidden_layers = layer_end - layer_begin
     with _of_the_file():

@@ -1,7 +1,7 @@
 """The tensors of a folder of safetensors files, by name.
 
-Invariants: only headers and the tensors that are asked for are read; every shape is checked before it is used; a tensor
-is found by its name alone, whichever file holds it, so that no index file is believed.
+Invariants: only headers and requested tensors are read, and every shape is checked before it is used. A tensor is found
+by its name in the files' own headers, so no index file needs to be trusted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ELEMENT_BYTES: Final = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-# Of a header, which the library reads at once, and of all files together; far above what the largest models have.
+# Limits of one header, which the library reads at once, and of all tensors together. The largest models need far less.
 _HEADER_BYTES_MAX: Final = 16 * 1024 * 1024
 _TENSORS_MAX: Final = 131_072
 _LENGTH_BYTES: Final = 8
@@ -45,7 +45,7 @@ class SafetensorsWeights:
         return name in self._files
 
     def names(self, prefix: str) -> list[str]:
-        """Those that begin so, in order."""
+        """Return the names that begin with `prefix`, sorted."""
         return sorted(name for name in self._files if name.startswith(prefix))
 
     def take(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
@@ -71,18 +71,18 @@ class SafetensorsWeights:
             raise _unreadable(path, str(error)) from error
         self.bytes_read += math.prod(shape) * _ELEMENT_BYTES[kind]
         self.elements_read += math.prod(shape)
-        # A tensor of another type is converted, one of f32 copied: what is read may be the file's own mapped pages.
+        # Copied even if it is f32 already, since the tensor may lie in the file's mapped pages.
         return tensor.to(torch.float32, copy=True)
 
 
 def bad_tensor(message: str) -> ArtifactError:
-    """The error of a tensor that is not what it should be."""
+    """Return the error for a missing or unusable tensor."""
     return ArtifactError("bad_tensor", "Unusable model folder", message)
 
 
 def _names(path: Path) -> list[str]:
     try:
-        # A pipe or a device would be waited for.
+        # Opening a pipe or a device could block.
         if not path.is_file():
             raise _unreadable(path, "it is no regular file")
         with path.open("rb") as begin:

@@ -1,7 +1,7 @@
-"""A shard of TorchEngine as the stage machine sees it, and the contract that is reported for it.
+"""A shard of TorchEngine with the interface of the stage machine, and its contract.
 
-Invariant: of one file its contract's digest is LlamaEngine's and its recipe is not, so that a route of both is refused
-unless the site allows mixed recipes.
+Invariant: for the same file the contract's digest equals LlamaEngine's, but the recipe differs. So a route of both
+engines is refused unless the site allows mixed recipes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_CONTEXT_LENGTH: Final = 2048
 _RECIPE: Final = "torch f32"
-# llama.cpp gives a sequence whole blocks of so many cells. Source: llama-context.cpp, n_ctx_seq.
+# llama.cpp rounds the cells of a sequence up to whole blocks of this size. Source: llama-context.cpp, n_ctx_seq.
 _CELL_BLOCK: Final = 256
 
 
@@ -72,7 +72,7 @@ class TorchShard:
 
 
 def load_shard(request: worker_pb2.LoadRequest, progress: Progress = ignore_progress) -> TorchShard:
-    """Load what is asked for, with defaults filled in. Takes as long as reading the weights does.
+    """Load the requested layers; if the request lacks a limit, a default is used. Blocks until the weights are read.
 
     Raises:
         WorkerError: `unsupported_architecture`, `layers_out_of_range`, `missing_extra` or `invalid_argument`.
@@ -103,7 +103,7 @@ def load_shard(request: worker_pb2.LoadRequest, progress: Progress = ignore_prog
 
 
 def _exact_class(engine: TorchEngine, ubatch: int) -> session_pb2.ExactClass:
-    """What decides the bits of this engine."""
+    """Return the properties that decide the exact bits of this engine's rows."""
     return session_pb2.ExactClass(
         pin=engine.range.libraries,
         backend="torch",

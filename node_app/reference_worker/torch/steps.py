@@ -1,4 +1,4 @@
-"""One frame's rows, or a probe's, through TorchEngine."""
+"""Runs the rows of a frame or of a probe through TorchEngine."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def run_step(step: EngineStep) -> Outcome:
 
 
 def run_probe(shard: TorchShard, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
-    """The shard's output rows for ids, or for rows; a shard without the head takes rows of zeros for ids.
+    """Return the shard's output rows for token ids or rows. If a shard without layer 0 gets only ids, rows are zeros.
 
-    Refuses what the native worker refuses, so that a caller's mistake shows with either.
+    It refuses the same requests as the native worker, so that a caller's mistake shows with both.
 
     Raises:
         WorkerError: `bad_token_id`, `wrong_dtype`, `wrong_shape`, `wrong_size` or `not_finite`.
@@ -104,8 +104,8 @@ def _probe_rows(engine: TorchEngine, request: worker_pb2.ProbeRequest, rows: int
 
 
 def _from_bytes(data: bytes, width: int) -> torch.Tensor:
-    """[rows, width] f32 of little-endian bytes."""
-    # A copy: torch warns of memory that may not be written to.
+    """Return [rows, width] f32 of little-endian bytes."""
+    # Copied, since torch warns if the memory is read-only.
     return torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(-1, width)
 
 

@@ -1,9 +1,9 @@
-"""What a layer keeps of the tokens it has seen: keys and values, compressed or windowed ones, and fixed states.
+"""Sizes of the caches that each layer keeps for a sequence: keys and values, compressed or windowed rows, and states.
 
-Invariants: sizes are those that the pinned tree allocates for the worker's settings (K and V as f16, cells of its own
-for each sequence); `tests/integration/inspect` compares them with what it says it allocates. Sliding-window layers get
-cells for their window and one ubatch. Source: the pinned tree's llama-kv-cache*.cpp, llama-memory-recurrent.cpp and
-llama-hparams.cpp.
+Invariants: sizes equal the pinned tree's allocations with the worker's settings (K and V as f16, separate cells for
+each sequence); `tests/integration/inspect` compares them with the sizes that the pinned tree logs. A sliding-window
+layer has cells for its window and one ubatch. Source: the pinned tree's llama-kv-cache*.cpp,
+llama-memory-recurrent.cpp and llama-hparams.cpp.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 F16_BYTES: Final = 2
 F32_BYTES: Final = 4
-# Cells of a sequence are allotted in so many. Source: llama-context.cpp, n_ctx_seq.
+# The number of cells of a sequence is rounded up to a multiple of this. Source: llama-context.cpp, n_ctx_seq.
 CELL_PADDING: Final = 256
-# Rows that a graph is built for; as llama.cpp's own default, and part of a route's exact class.
+# Largest number of rows of a graph. It is llama.cpp's default and part of a route's exact class.
 UBATCH_ROWS: Final = 512
-# Of deepseek4: one compressed row for so many tokens. Source: llama-kv-cache-dsv4.cpp.
+# Architecture deepseek4: tokens per compressed row, for its two kinds of layers. Source: llama-kv-cache-dsv4.cpp.
 CSA_RATIO: Final = 4
 HCA_RATIO: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows that a layer keeps.
+    """One kind of rows that a layer keeps.
 
     Attributes:
-        row_bytes: of one row.
-        tokens_per_row: more than 1 where rows are compressed.
-        window: tokens behind which a row is no longer needed; 0: never.
+        row_bytes: bytes of one row.
+        tokens_per_row: tokens that one row stands for; more than 1 if rows are compressed.
+        window: number of latest tokens whose rows are needed; 0 if all rows are needed.
     """
 
     row_bytes: int
@@ -45,7 +45,7 @@ class Rows:
     window: int = 0
 
     def cells(self, context_length: int) -> int:
-        """Rows that are allotted to a sequence of so many positions."""
+        """Return the number of rows that are allocated for a sequence of `context_length` positions."""
         cells = _padded(context_length)
         if self.window:
             return min(cells, _padded(self.window + UBATCH_ROWS))
@@ -58,43 +58,43 @@ def _padded(cells: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
-    """All that one layer keeps of a sequence.
+    """Everything that one layer keeps of a sequence.
 
     Attributes:
-        state_bytes: independent of the sequence's length.
+        state_bytes: bytes of states, which do not grow with the sequence.
     """
 
     rows: tuple[Rows, ...] = ()
     state_bytes: int = 0
 
     def allocated_bytes(self, context_length: int, sequences: int) -> int:
-        """What the worker allocates."""
+        """Return the bytes that the worker allocates for `sequences` sequences of `context_length` positions."""
         cells_bytes = sum(rows.row_bytes * rows.cells(context_length) for rows in self.rows)
         return sequences * (cells_bytes + self.state_bytes)
 
     @property
     def bytes_per_token(self) -> float:
-        """What each token adds for good: windows and states do not grow."""
+        """Bytes that each token adds permanently. Windows and states do not grow, so they are not counted."""
         return sum(rows.row_bytes / rows.tokens_per_row for rows in self.rows if not rows.window)
 
     @property
     def kept_state_bytes(self) -> int:
-        """What a state to go back to holds of a sequence: all that cannot be cut off. Source: llama_state.h."""
+        """Bytes of a saved state of a sequence: the caches that cannot be truncated. Source: llama_state.h."""
         return self.state_bytes + sum(rows.row_bytes * rows.window for rows in self.rows)
 
     @property
     def window_bytes(self) -> int:
-        """Of a sequence that is longer than the windows."""
+        """Bytes of the windows of a sequence that is longer than they are."""
         windows = [rows for rows in self.rows if rows.window]
         return sum(rows.row_bytes * _padded(rows.window + UBATCH_ROWS) for rows in windows)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCaches:
-    """Of every layer.
+    """Caches of every layer of a model.
 
     Attributes:
-        is_known: whether the architecture's caches have been looked at; otherwise plain attention is assumed.
+        is_known: whether the architecture's cache layout is known; if not, plain attention is assumed.
     """
 
     layers: tuple[LayerCache, ...]
@@ -102,22 +102,22 @@ class ModelCaches:
 
     @property
     def bytes_per_token(self) -> float:
-        """What each token adds for good, over all layers."""
+        """Bytes that each token adds permanently, over all layers."""
         return sum(layer.bytes_per_token for layer in self.layers)
 
     @property
     def window_bytes(self) -> int:
-        """Of one sequence that is longer than the windows, over all layers."""
+        """Bytes of the windows of one sequence that is longer than they are, over all layers."""
         return sum(layer.window_bytes for layer in self.layers)
 
     @property
     def state_bytes(self) -> int:
-        """Of one sequence, whatever its length, over all layers."""
+        """Bytes of the states of one sequence of any length, over all layers."""
         return sum(layer.state_bytes for layer in self.layers)
 
 
 def read_caches(header: GgufHeader) -> ModelCaches:
-    """What each layer keeps.
+    """Return the caches of each layer.
 
     Raises:
         ArtifactError: `bad_metadata`.
@@ -131,12 +131,12 @@ _Reader: TypeAlias = "Callable[[Hparams], list[LayerCache]]"
 
 
 def _attention(hparams: Hparams) -> list[LayerCache]:
-    """K and V of every layer, each head's."""
+    """Plain attention: each layer keeps K and V of every head."""
     return [LayerCache((Rows(row_bytes),)) if row_bytes else LayerCache() for row_bytes in _kv_bytes(hparams)]
 
 
 def _kv_bytes(hparams: Hparams) -> list[int]:
-    """K and V of one position, of each layer."""
+    """Return the bytes of K and V of one position, for each layer."""
     heads = hparams.per_layer("attention.head_count", 0)
     kv_heads = hparams.per_layer("attention.head_count_kv", 0) if hparams.has("attention.head_count_kv") else heads
     head_width = hparams.width // max(1, heads[0])
@@ -145,12 +145,12 @@ def _kv_bytes(hparams: Hparams) -> list[int]:
 
 
 def _windowed(default_period: int) -> _Reader:
-    """Attention of which all layers but every `default_period`-th look at a window only."""
+    """Return a reader for attention with a window in all layers except every `default_period`-th."""
 
     def read(hparams: Hparams) -> list[LayerCache]:
         window, key = hparams.number("attention.sliding_window", 0), "attention.sliding_window_pattern"
         pattern = hparams.per_layer(key, default_period)
-        # Given once it is a period, given layer by layer it says which layers have a window.
+        # If the file gives one number, it is the period; if it gives one per layer, non-zero means a window.
         is_period = len(set(pattern)) == 1
         is_windowed = [
             layer % max(1, given) < given - 1 if is_period else bool(given) for layer, given in enumerate(pattern)
@@ -164,25 +164,25 @@ def _windowed(default_period: int) -> _Reader:
 
 
 def _latent_row_bytes(hparams: Hparams) -> int:
-    """Return the one row of a token that multi-head latent attention keeps instead of K and V."""
+    """Return the bytes of the single row per token that multi-head latent attention keeps instead of K and V."""
     return hparams.required("attention.key_length") * F16_BYTES
 
 
 def _latent(hparams: Hparams) -> list[LayerCache]:
-    """Multi-head latent attention; files of before it was told apart keep K and V."""
+    """Multi-head latent attention; if the file predates its metadata key, K and V are kept."""
     if not hparams.has("attention.key_length_mla"):
         return _attention(hparams)
     return [LayerCache((Rows(_latent_row_bytes(hparams)),))] * hparams.n_layers
 
 
 def _latent_with_indexer(hparams: Hparams) -> list[LayerCache]:
-    """The same, with an indexer's keys in the layers that have one."""
+    """Multi-head latent attention with an indexer's keys in the layers that have an indexer."""
     latent, key = Rows(_latent_row_bytes(hparams)), Rows(hparams.required("attention.indexer.key_length") * F16_BYTES)
     return [LayerCache((latent, key) if selects else (latent,)) for selects in latent_uses(hparams)]
 
 
 def _compressed(hparams: Hparams) -> list[LayerCache]:
-    """deepseek4: a window's rows in every layer; compressed rows, an indexer's keys and open blocks in some."""
+    """Architecture deepseek4: a window in every layer; compressed rows, indexer keys and open blocks in some."""
     head_width, indexer_width = (
         hparams.required("attention.key_length"),
         hparams.number("attention.indexer.key_length", 0),
@@ -201,12 +201,12 @@ def _compressed(hparams: Hparams) -> list[LayerCache]:
 
 
 def _open_block(rows: int, width: int) -> int:
-    """Bytes of the rows of a block that is not compressed yet, with their scores."""
+    """Return the bytes of the rows, with their scores, of a block that is not compressed yet."""
     return 2 * rows * width * F32_BYTES
 
 
 def _with_recurrent_layers(hparams: Hparams) -> list[LayerCache]:
-    """Attention in some layers; a convolution's and a delta net's state in the others."""
+    """Attention in some layers; the states of a convolution and a delta net in the others."""
     period = hparams.number("full_attention_interval", 4)
     if hparams.has("attention.recurrent_layers"):
         is_recurrent = [bool(one) for one in hparams.per_layer("attention.recurrent_layers", 0)]

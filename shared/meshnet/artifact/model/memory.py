@@ -1,7 +1,7 @@
-"""What a range of layers takes on a machine: weights, what is kept of the sessions, and buffers.
+"""Memory of a range of layers on a machine: weights, caches of the sessions, and buffers.
 
-Invariant: pure. Weights and caches are exact for the pinned tree; buffers are an estimate from above, fitted to it.
-The rows that a worker keeps beside its states to go back to are far less than what that estimate is too large by.
+Invariant: pure. Weights and caches are exact for the pinned tree; buffers are an upper estimate that was fitted to it.
+If a worker saves states, it also keeps a few rows beside them, which the surplus of that estimate covers by far.
 """
 
 from __future__ import annotations
@@ -19,23 +19,24 @@ if TYPE_CHECKING:
     from meshnet.artifact.model.inventory import Inventory
 
 _F32_BYTES: Final = 4
-# A graph's buffers grow with rows and width, not with depth: about so many f32 rows of the hidden width at once, beside
-# a fixed part and what masks take for the positions that sessions may have. Fitted to the pinned tree: 102 MiB measured
-# at width 576 and 2,048 positions, 129 MiB by this rule; 1,244 MiB at width 4,096 and four sessions of 131,072, 1,728
-# MiB by it.
+# A graph's buffers grow with rows and width, not with depth. They hold a fixed part, _COMPUTE_WIDTHS f32 rows of the
+# hidden width per row, and masks that grow with the positions of the sessions. Fitted to the pinned tree: at width 576
+# and 2,048 positions 102 MiB were measured and the rule gives 129 MiB; at width 4,096 and four sessions of 131,072
+# positions, 1,244 MiB and 1,728 MiB.
 _COMPUTE_BASE_BYTES: Final = 64 * 1024 * 1024
 _COMPUTE_WIDTHS: Final = 48
 _COMPUTE_BYTES_PER_ROW_AND_CELL: Final = 8
 _COMPUTE_BYTES_PER_CELL: Final = 1536
-# States that a worker keeps of each session, and of all together. Source: native/src/engine/sequence_history.h,
-# rewinding_engine.h. Only a load that asks for them (LoadRequest.keep_rewind_states) has any.
+# Number of states that a worker saves of each session, and the largest size of all together. States are saved only if
+# the load asks for it (LoadRequest.keep_rewind_states). Source: native/src/engine/sequence_history.h,
+# rewinding_engine.h.
 KEPT_STATES: Final = 2
 KEPT_STATE_BYTES_MAX: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a shard is to hold: so many sessions of so many positions at once."""
+    """Sessions that a shard must hold at the same time: `sequences` sessions of `context_length` positions."""
 
     context_length: int
     sequences: int
@@ -43,9 +44,9 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class RangeMemory:
-    """What `[layer_begin, layer_end)` takes, in bytes.
+    """Memory of layers [layer_begin, layer_end) in bytes.
 
-    `rewind_bytes` is what a load that asks for states to go back to takes beside the total; no node asks today.
+    If a load asks for saved states, it takes `rewind_bytes` in addition to the total; today no node asks for them.
     """
 
     layer_begin: int
@@ -57,24 +58,24 @@ class RangeMemory:
 
     @property
     def total_bytes(self) -> int:
-        """All of it, without states to go back to."""
+        """Sum of weights, caches and buffers, without saved states."""
         return self.weight_bytes + self.cache_bytes + self.compute_bytes
 
 
 def compute_bytes(width: int, load: Load) -> int:
-    """Return what a graph's buffers take, estimated from above."""
+    """Return an upper estimate of the bytes of a graph's buffers, for rows of `width` elements."""
     per_row = width * _F32_BYTES * _COMPUTE_WIDTHS + load.context_length * _COMPUTE_BYTES_PER_ROW_AND_CELL
     per_cell = load.context_length * load.sequences * _COMPUTE_BYTES_PER_CELL
     return _COMPUTE_BASE_BYTES + UBATCH_ROWS * per_row + per_cell
 
 
 def cache_bytes(layers: Iterable[LayerCache], load: Load) -> int:
-    """Return what a worker allocates for the sessions of a load."""
+    """Return the bytes that a worker allocates for the caches of a load."""
     return sum(layer.allocated_bytes(load.context_length, load.sequences) for layer in layers)
 
 
 def rewind_bytes(layers: Iterable[LayerCache], sequences: int) -> int:
-    """Return what a load that asks for it keeps to go back to if memories cannot be cut off; 0 for plain attention."""
+    """Return the bytes of saved states, which exist if caches cannot be truncated; 0 for plain attention."""
     return _kept_bytes(sum(layer.kept_state_bytes for layer in layers), sequences)
 
 
@@ -83,9 +84,9 @@ def _kept_bytes(state_bytes: int, sequences: int) -> int:
 
 
 class ModelMemory:
-    """A model under a load; answers for any range of its layers.
+    """Memory of a model under a load, for any range of its layers.
 
-    `width` is of a hidden row, in elements.
+    `width` is the number of elements of a hidden row.
     """
 
     def __init__(self, inventory: Inventory, caches: ModelCaches, width: int, load: Load) -> None:
@@ -99,7 +100,7 @@ class ModelMemory:
         self._weights_before = [0, *accumulate(layer.size_bytes for layer in inventory.layers)]
 
     def of(self, layer_begin: int, layer_end: int) -> RangeMemory:
-        """What the range takes."""
+        """Return the memory of layers [layer_begin, layer_end)."""
         return RangeMemory(
             layer_begin,
             layer_end,

@@ -57,7 +57,7 @@ def test_a_bad_machine_is_told_line_by_line(tmp_path: Path) -> None:
     ("options", "verdict", "part"),
     [
         ([], "ok", "can listen at 127.0.0.1:0"),
-        (["--carrier", "relay", "--link-listen", "192.0.2.1:7"], "warning", "nobody may dial this node"),
+        (["--carrier", "relay", "--link-listen", "192.0.2.1:7"], "warning", "no peer can dial this node"),
         (["--link-listen", "192.0.2.1:7"], "failed", "cannot listen at 192.0.2.1:7"),
     ],
 )
@@ -93,7 +93,7 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
             assert "enrol-secret-17" not in output + errors
     write_address(tmp_path, AgentAddress("http://127.0.0.1:9", TOKEN, 1))
     _, output, errors = run_doctor("--state-dir", str(tmp_path), "--worker", "/bin/true")
-    assert "left its address here" in output
+    assert "left its address file here" in output
     assert TOKEN not in output + errors
 
 

@@ -145,14 +145,14 @@ def test_a_running_node_tells_its_status(tmp_path: Path) -> None:
         assert (facts.pid, facts.status.sessions) == (4711, 2)
         assert agent.seen == ["GET /status"]
         agent.stop_listening()
-        assert state.read_agent(tmp_path).problem == "process 4711 left its address here and is gone"
+        assert state.read_agent(tmp_path).problem == "process 4711 is gone and left its address file here"
 
 
 @pytest.mark.parametrize(
     ("misbehaviour", "part"),
     [
-        (fake_agent.answer_another_page, "no node's words"),
-        (fake_agent.answer_hugely, "no node's words"),
+        (fake_agent.answer_another_page, "not as a node"),
+        (fake_agent.answer_hugely, "not as a node"),
         (fake_agent.redirect_elsewhere, "status 302"),
         (fake_agent.answer_garbage, ""),
         (fake_agent.answer_half, ""),
@@ -308,7 +308,7 @@ async def test_a_control_connection_that_says_something_else(message: bytes | st
     async with serve(speak, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         facts = await asyncio.to_thread(site.read_control, f"http://127.0.0.1:{port}")
-    assert "as a site does" in facts.problem
+    assert "Meshnet site" in facts.problem
 
 
 async def test_a_control_connection_that_is_silent_or_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,9 +52,9 @@ def test_a_serving_node_is_shown_with_its_figures(tray: TrayApplication, agent: 
     wait_until(shows(tray, "Serving"))
     window = tray.window
     assert window.isVisible()
-    assert window.detail.text() == "2 sessions now."
+    assert window.detail.text() == "2 sessions running."
     assert window.value_of("Model") == "model.gguf"
-    assert window.value_of("Layers") == "15 to 29 of 30"
+    assert window.value_of("Layers") == "15-29 of 30"
     assert window.value_of("Speed") == "41.2 tokens/s"
     assert window.value_of("Credits") == "-"
     assert (window.pause_button.isEnabled(), window.resume_button.isVisible()) == (True, False)
@@ -176,11 +176,11 @@ def test_a_node_that_was_killed_and_started_again(
 @pytest.mark.parametrize(
     ("misbehaviour", "expected", "detail"),
     [
-        (fake_agent.answer_garbage, "Something else answers", "broke off"),
-        (fake_agent.answer_another_page, "Something else answers", "not a JSON object"),
-        (fake_agent.answer_hugely, "Something else answers", "larger than a status"),
-        (fake_agent.answer_half, "Something else answers", "broke off"),
-        (fake_agent.redirect_elsewhere, "Something else answers", "302"),
+        (fake_agent.answer_garbage, "Another program answers", "connection broke"),
+        (fake_agent.answer_another_page, "Another program answers", "not a JSON object"),
+        (fake_agent.answer_hugely, "Another program answers", "too large"),
+        (fake_agent.answer_half, "Another program answers", "connection broke"),
+        (fake_agent.redirect_elsewhere, "Another program answers", "302"),
         ("never", "The node does not answer", "too busy"),
         ("drips", "The node does not answer", "too busy"),
     ],
@@ -213,7 +213,7 @@ def test_a_wrong_token_is_refused_and_found_anew(tray: TrayApplication, agent: F
 def test_a_damaged_address_file_is_named(tray: TrayApplication, tmp_path: Path, wait_until: Wait) -> None:
     (tmp_path / ADDRESS_FILE).write_text('{"url": "http://192.0.2.7:80"}')
     start(tray)
-    wait_until(shows(tray, "Something else answers"))
+    wait_until(shows(tray, "Another program answers"))
     assert ADDRESS_FILE in tray.window.detail.text()
 
 

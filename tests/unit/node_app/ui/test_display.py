@@ -57,7 +57,7 @@ def test_no_display_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [":7", ":7.0", "unix:7", "host/unix:7", "unix/:7", "nonsense", ":", ":7x", ":-1"])
 def test_a_display_where_nobody_listens_is_named(value: str, tmp_path: Path) -> None:
-    assert problem(tmp_path, DISPLAY=value) == f"no display: nobody answers at DISPLAY={value!r}"
+    assert problem(tmp_path, DISPLAY=value) == f"no display: no server answers at DISPLAY={value!r}"
 
 
 @pytest.mark.parametrize("value", [":7", ":7.0", "unix:7"])
@@ -96,7 +96,7 @@ def test_hosts_are_told_from_numbers() -> None:
 
 @pytest.mark.parametrize("value", ["127.0.0.1:99999", f"{'x' * 70}.:0", "a..b:0"])
 def test_hosts_and_ports_that_cannot_be_are_nobody(value: str, tmp_path: Path) -> None:
-    assert "nobody answers" in problem(tmp_path, DISPLAY=value)
+    assert "no server answers" in problem(tmp_path, DISPLAY=value)
 
 
 def test_whoever_keeps_silent_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_whoever_keeps_silent_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(display, "CONNECT_S", 0.05)
     monkeypatch.setattr(socket, "create_connection", keep_silent)
     try:
-        assert "nobody answers" in problem(tmp_path, DISPLAY="host:0")
+        assert "no server answers" in problem(tmp_path, DISPLAY="host:0")
     finally:
         let_go.set()
 
@@ -117,7 +117,7 @@ def test_whoever_keeps_silent_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_wayland_is_looked_for_where_it_listens(end: socket.socket, tmp_path: Path) -> None:
     end.bind(str(tmp_path / "wayland-0"))
     session = {"XDG_SESSION_TYPE": "wayland", "XDG_RUNTIME_DIR": str(tmp_path)}
-    assert problem(tmp_path, **session) == "no display: nobody answers at WAYLAND_DISPLAY='wayland-0'"
+    assert problem(tmp_path, **session) == "no display: no server answers at WAYLAND_DISPLAY='wayland-0'"
     end.listen(8)
     assert problem(tmp_path, **session) == ""
     assert problem(tmp_path, WAYLAND_DISPLAY=str(tmp_path / "wayland-0")) == ""
@@ -127,7 +127,7 @@ def test_wayland_is_looked_for_where_it_listens(end: socket.socket, tmp_path: Pa
 
 def test_one_display_of_two_is_enough(end: socket.socket, x_folder: Path, tmp_path: Path) -> None:
     both = {"DISPLAY": ":7", "WAYLAND_DISPLAY": "dead", "XDG_RUNTIME_DIR": str(tmp_path)}
-    assert problem(tmp_path, **both) == "no display: nobody answers at WAYLAND_DISPLAY='dead' or DISPLAY=':7'"
+    assert problem(tmp_path, **both) == "no display: no server answers at WAYLAND_DISPLAY='dead' or DISPLAY=':7'"
     end.bind(str(x_folder / "X7"))
     end.listen(8)
     assert problem(tmp_path, **both) == ""
@@ -142,7 +142,7 @@ def test_what_needs_no_display_is_left_to_qt(told: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("told", ["xcb", "XCB", "xcb:argument=1"])
 def test_what_needs_one_is_not(told: str, tmp_path: Path) -> None:
-    assert problem(tmp_path, QT_QPA_PLATFORM=told) == "no display: nobody answers at DISPLAY=''"
+    assert problem(tmp_path, QT_QPA_PLATFORM=told) == "no display: no server answers at DISPLAY=''"
 
 
 def test_other_systems_have_other_displays(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.unit.node_app.statuses import a_status
 
 @pytest.mark.parametrize(
     ("begin", "end", "text"),
-    [(0, 30, "all 30"), (0, 15, "0 to 14 of 30"), (29, 30, "29 of 30"), (3, 5, "3 to 4 of 30")],
+    [(0, 30, "all 30"), (0, 15, "0-14 of 30"), (29, 30, "29 of 30"), (3, 5, "3-4 of 30")],
 )
 def test_layers_name_both_ends(begin: int, end: int, text: str) -> None:
     assert as_layers(a_status(layer_begin=begin, layer_end=end)) == text

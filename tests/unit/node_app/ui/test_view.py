@@ -21,11 +21,11 @@ def rows(view: View) -> dict[str, str]:
 
 def test_a_serving_node_shows_its_figures() -> None:
     view = present(connected(credits_micros=12_345_000, self_test="passed"), IDLE)
-    assert (view.mood, view.headline, view.detail) == (Mood.SERVING, "Serving", "2 sessions now.")
+    assert (view.mood, view.headline, view.detail) == (Mood.SERVING, "Serving", "2 sessions running.")
     assert rows(view) == {
         "Node": "attic",
         "Model": "model.gguf",
-        "Layers": "15 to 29 of 30",
+        "Layers": "15-29 of 30",
         "Sessions": "2",
         "Speed": "41.2 tokens/s",
         "Credits": "12.345",
@@ -35,20 +35,20 @@ def test_a_serving_node_shows_its_figures() -> None:
         "API": "http://127.0.0.1:8700/v1",
     }
     assert (view.can_pause, view.can_resume, view.can_quit_node, view.needs_start) == (True, False, True, False)
-    assert view.tooltip == "Meshnet: Serving\nLayers 15 to 29 of 30; 2 sessions\n41.2 tokens/s"
+    assert view.tooltip == "Meshnet: Serving\nLayers 15-29 of 30; 2 sessions\n41.2 tokens/s"
 
 
 @pytest.mark.parametrize(
     ("changes", "mood", "headline", "part"),
     [
-        ({"sessions": 0}, Mood.SERVING, "Ready", "Waiting for somebody"),
-        ({"sessions": 1}, Mood.SERVING, "Serving", "1 session now"),
-        ({"state": "loading"}, Mood.WAITING, "Loading", "layers: 15 to 29 of 30"),
+        ({"sessions": 0}, Mood.SERVING, "Ready", "Waiting for the next request"),
+        ({"sessions": 1}, Mood.SERVING, "Serving", "1 session running"),
+        ({"state": "loading"}, Mood.WAITING, "Loading", "layers: 15-29 of 30"),
         ({"state": "loading", "reason": "short of memory"}, Mood.WAITING, "Loading", "Short of memory."),
-        ({"state": "paused", "sessions": 0}, Mood.PAUSED, "Paused", "No new sessions are taken."),
-        ({"state": "paused"}, Mood.PAUSED, "Paused", "2 sessions still going on."),
-        ({"state": "degraded"}, Mood.FAILURE, "Not serving", "The worker is down. It is started again by itself."),
-        ({"state": "degraded", "reason": "it died."}, Mood.FAILURE, "Not serving", "It died. It is started again"),
+        ({"state": "paused", "sessions": 0}, Mood.PAUSED, "Paused", "The node takes no new sessions."),
+        ({"state": "paused"}, Mood.PAUSED, "Paused", "Still running: 2 sessions."),
+        ({"state": "degraded"}, Mood.FAILURE, "Not serving", "The worker is down. The node starts it again by itself."),
+        ({"state": "degraded", "reason": "it died."}, Mood.FAILURE, "Not serving", "It died. The node starts it again"),
         ({"state": "self_test_failed"}, Mood.FAILURE, "Self test failed", "computes wrong numbers"),
         ({"state": "self_test_failed", "reason": "0 of 8"}, Mood.FAILURE, "Self test failed", "0 of 8."),
         ({"is_control_connected": False}, Mood.WAITING, "Waiting for the site", "https://site.example cannot"),
@@ -66,11 +66,11 @@ def test_each_condition_says_what_it_means(changes: dict[str, object], mood: Moo
     ("observation", "mood", "headline", "part", "needs_start"),
     [
         (Observation(), Mood.WAITING, "Looking for the node", "", False),
-        (Observation(Contact.ABSENT), Mood.ABSENT, "No node is running", "Start it", True),
+        (Observation(Contact.ABSENT), Mood.ABSENT, "No node is running", "Start one", True),
         (Observation(Contact.DIED, pid=7), Mood.FAILURE, "The node ended unexpectedly", "Process 7 is gone", True),
-        (Observation(Contact.SILENT, pid=7), Mood.FAILURE, "The node does not answer", "Process 7 runs", False),
+        (Observation(Contact.SILENT, pid=7), Mood.FAILURE, "The node does not answer", "Process 7 does not", False),
         (Observation(Contact.REFUSED, pid=7), Mood.FAILURE, "The node refuses this window", "another run", False),
-        (Observation(Contact.STRANGE, detail="It is {odd}."), Mood.FAILURE, "Something else answers", "{odd}", False),
+        (Observation(Contact.STRANGE, detail="It is {odd}."), Mood.FAILURE, "Another program answers", "{odd}", False),
     ],
 )
 def test_each_contact_without_a_status_says_what_to_do(
@@ -130,13 +130,13 @@ def test_a_node_without_a_site_waits_for_none() -> None:
     alone = {"site_url": "", "node_id": "", "is_control_connected": False, "is_data_connected": False, "sessions": 0}
     view = present(connected(**alone), IDLE)
     assert (view.mood, view.headline) == (Mood.SERVING, "Ready")
-    assert rows(view)["Site"] == "none: for this machine only"
+    assert rows(view)["Site"] == "none: the node serves this machine only"
     assert rows(present(connected(api_url=""), IDLE))["API"] == "-"
 
 
 def test_only_the_last_node_knows_the_speed() -> None:
     head = connected(layer_begin=0, layer_end=15)
-    assert rows(present(head, IDLE))["Speed"] == "counted at the last node"
+    assert rows(present(head, IDLE))["Speed"] == "measured by the last node"
     assert "tokens/s" not in present(head, IDLE).tooltip
     assert rows(present(connected(sessions=0), IDLE))["Speed"] == "-"
 

@@ -65,7 +65,7 @@ def test_what_qt_lacks_of_the_system_is_installed_with_the_systems_packages() ->
 
 def test_a_package_that_lacks_a_library_of_the_system_is_not_installed_again() -> None:
     (finding,) = judge_modules({"grpc": f"libstdc++.so.6: {NO_FILE}"})
-    assert finding.advice == "install the system's package that brings libstdc++.so.6"
+    assert finding.advice == "install the system package that contains libstdc++.so.6"
 
 
 @pytest.mark.parametrize("problem", [f"libllama.so: {NO_FILE}", f"libQt6Core.so.6: {NO_FILE}", "No module"])

@@ -40,8 +40,8 @@ def test_a_model_is_described(fake_model: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "is_file", "advice"),
     [
-        (ArtifactError("unreadable", "t", "m.gguf: no such file"), False, "no file is there"),
-        (ArtifactError("truncated", "t", "m.gguf is cut off"), True, "fetch the file again"),
+        (ArtifactError("unreadable", "t", "m.gguf: no such file"), False, "there is no such file"),
+        (ArtifactError("truncated", "t", "m.gguf is cut off"), True, "download the file again"),
         (SettingsError("--layers 0:9: the model has 4 layers"), True, "--layers"),
     ],
 )
@@ -49,7 +49,7 @@ def test_a_model_that_cannot_be_opened(error: MeshnetError, is_file: bool, advic
     finding = judge_refusal(error, is_file=is_file)
     assert (finding.verdict, finding.summary) == (Verdict.FAILED, error.message)
     assert advice in finding.advice
-    assert ("fetch" in finding.advice) == (advice == "fetch the file again")
+    assert ("download" in finding.advice) == (advice == "download the file again")
 
 
 def test_an_architecture_that_is_not_served_fails(fake_model: Path) -> None:

@@ -24,7 +24,7 @@ GOOD = DirectoryFacts("/s", exists=True, is_directory=True, is_own=True, is_writ
     ("facts", "verdict", "part"),
     [
         (GOOD, Verdict.OK, "private"),
-        (replace(GOOD, exists=False, mode=0o755), Verdict.OK, "will be made below /s"),
+        (replace(GOOD, exists=False, mode=0o755), Verdict.OK, "the node will make it below /s"),
         (replace(GOOD, mode=0o750), Verdict.WARNING, "mode 0750"),
         (replace(GOOD, is_own=False), Verdict.FAILED, "another user"),
         (replace(GOOD, is_writable=False), Verdict.FAILED, "cannot be written"),
@@ -85,7 +85,7 @@ def test_a_node_without_a_site_needs_no_relay() -> None:
 def test_no_node_is_fine_and_one_that_died_is_not() -> None:
     (none,) = judge_agent(AgentFacts())
     assert (none.verdict, none.advice) == (Verdict.OK, "")
-    (died,) = judge_agent(AgentFacts(7, None, "process 7 left its address here and is gone"))
+    (died,) = judge_agent(AgentFacts(7, None, "process 7 is gone and left its address file here"))
     assert died.verdict is Verdict.FAILED
 
 
