@@ -1,4 +1,4 @@
-"""Build what is missing and run everything: Python, native, end to end. `make test`.
+"""Build missing things and run everything: Python, native, end to end. `make test`.
 
 Writes JUnit files to build/reports and ends with the slowest tests and one JSON line of counts. No skip is allowed.
 Exit status 1 when anything failed, or when the Python or the native part ran no test: a run that tests nothing is not
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / "build/reports"
-# What the tests need beside what `make bootstrap` sets up.
+# Programs that provide the things which the tests need and `make bootstrap` does not set up.
 PREPARATIONS = (
     ["packaging/qt_libraries.py"],
     ["packaging/chromium.py"],
@@ -40,7 +40,7 @@ _SLOWEST_SHOWN = 10
 
 @dataclass
 class Counts:
-    """Tests that ran, by part, and what became of all of them."""
+    """Number of tests that ran, by part, and of those that were skipped or failed."""
 
     python: int = 0
     native: int = 0
@@ -51,7 +51,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class PartResult:
-    """What one JUnit file says. `ran` does not count skipped tests."""
+    """Counts of one JUnit file. `ran` leaves skipped tests out."""
 
     ran: int
     skipped: int
@@ -127,7 +127,7 @@ def _ctest(report: Path) -> list[str]:
 
 
 def run_everything() -> Counts:
-    """Provide and build what is missing, run all parts in order; what fails fails the run, and the rest still runs."""
+    """Provide and build missing things, then run all parts in order. If one fails, the run fails, but goes on."""
     counts = Counts()
     for command in PREPARATIONS:
         counts.failed += 1 if _run([sys.executable, *command]) else 0

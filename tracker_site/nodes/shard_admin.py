@@ -23,14 +23,11 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 SHARD_COLUMNS = ("served_model", "layers", "short_problem", "context_length", "step_ms", "kv_cells", "session_count")
-# Facts that the column "layers" shows.
-_SHOWN_OTHERWISE = frozenset({"layer_begin", "layer_end", "n_layers"})
+# The column "layers" shows the first three; the bytes of an exact class are for comparing, not for reading.
+_NOT_SHOWN = frozenset({"layer_begin", "layer_end", "n_layers", "exact_class"})
 # All other facts, so that a fact which is added to `meshnet.shard_facts` appears in the admin.
 FACT_NAMES = tuple(
-    field.name
-    for facts in (ShardIdentity, ShardFigures)
-    for field in fields(facts)
-    if field.name not in _SHOWN_OTHERWISE
+    field.name for facts in (ShardIdentity, ShardFigures) for field in fields(facts) if field.name not in _NOT_SHOWN
 )
 SHARD_FIELDS = ("problem", "served_model", "layers", "step_ms", "prefill_ms", "first_seen_at", *FACT_NAMES)
 
@@ -55,10 +52,15 @@ def problem_label(shard: LoadedShard) -> str:
 def _fact(name: str) -> Callable[[admin.options.BaseModelAdmin, LoadedShard], str]:
     """Return an admin column for one reported fact."""
 
-    @admin.display(description=name.replace("_", " "), ordering=f"facts__{name}")
+    @admin.display(description=name.replace("kv_", "KV ").replace("_", " "), ordering=f"facts__{name}")
     def shown(_admin: admin.options.BaseModelAdmin, shard: LoadedShard) -> str:
-        value = shard.facts.get(name, "")
-        return ", ".join(value) if isinstance(value, list) else str(value)
+        match shard.facts.get(name, ""):
+            case list() as labels:
+                return ", ".join(labels)
+            case float() as figure:
+                return f"{figure:.4g}"
+            case value:
+                return str(value)
 
     return shown
 
@@ -94,7 +96,7 @@ class ShardColumns(admin.options.BaseModelAdmin):
     @admin.display(description="layers", ordering="layer_begin")
     def layers(self, shard: LoadedShard) -> str:
         """Return the served layers and the number of the model's layers."""
-        return shard.layers_text
+        return shard.layers_text.removeprefix("layers ")
 
     @admin.display(description="KV cells free")
     def kv_cells(self, shard: LoadedShard) -> str:

@@ -121,7 +121,7 @@ def test_the_register_says_who_is_here_and_why_not(everything: None, doras_clien
     url = reverse("admin:nodes_node_changelist")
     page = doras_client.get(url).content.decode()
     assert "serving" in page
-    assert "layers 0-7 of 8" in page
+    assert "0-7 of 8" in page
     Node.objects.update(lease_expires_at=timezone.now() - timedelta(hours=1), reason="no report within the lease")
     page = doras_client.get(url).content.decode()
     assert "offline" in page
