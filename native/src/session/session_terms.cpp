@@ -60,7 +60,7 @@ bool IsSeam(Edge edge) {
   return edge.from_stage != kGatewayStage && edge.to_stage != kGatewayStage && edge.from_stage < edge.to_stage;
 }
 
-// A codec belongs to rows: to a seam's, of a width that it can pack, and on an exact route to none but raw ones.
+// A codec is only for rows: those of a seam, of a width that it can pack. An exact route has raw rows only.
 Status CheckCodec(const EdgeTerms& edge, const SessionTerms& terms, const ShardFacts& facts) {
   if (edge.codec == v1::CODEC_RAW) return Status::Ok();
   if (!IsSeam(edge.edge)) return Malformed("a codec on an edge without rows");
@@ -72,7 +72,7 @@ Status CheckCodec(const EdgeTerms& edge, const SessionTerms& terms, const ShardF
   return Status::Ok();
 }
 
-// An edge that carries frames needs room for one row at least.
+// An edge that carries frames needs a window of at least one row.
 Status CheckFrameEdge(const SessionTerms& terms, Edge edge, std::uint32_t elements_per_row) {
   const EdgeTerms* found = terms.Find(edge);
   if (found == nullptr) return Malformed("an edge that the stage needs is missing");
