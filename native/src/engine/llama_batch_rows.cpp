@@ -46,7 +46,7 @@ bool LlamaBatchRows::wants_logits() const {
   return std::any_of(wants_logits_.begin(), wants_logits_.end(), [](auto wants) { return wants != 0; });
 }
 
-// For text, all of an image's positions are equal except the last, which is 0.
+// A row of text has its position in the first three of the four image positions; the last one is 0.
 void LlamaBatchRows::SpreadPositions() {
   const std::size_t rows = sequence_ids_.size();
   positions_.resize(kImagePositions * rows, 0);

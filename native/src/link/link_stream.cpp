@@ -5,8 +5,8 @@
 namespace meshnet {
 namespace {
 
-// What waits while a write is under way goes out with the next one: a step's acknowledgement with its frame, the frames
-// of all sessions in a step together. Prompt chunks are larger than this and travel alone.
+// Messages that wait during a write go out together with the next one: a step's acknowledgement with its frame, and the
+// frames of all sessions in a step. Prompt chunks are larger than this and travel alone.
 constexpr std::size_t kBatchBytes = 64 * 1024;
 
 void MoveBody(v1::LinkMessage* from, v1::LinkItem* to) {
@@ -17,7 +17,7 @@ void MoveBody(v1::LinkMessage* from, v1::LinkItem* to) {
   }
 }
 
-// Appends what `from`, a LinkMessage or a LinkItem, holds. False where it holds nothing.
+// Appends the message in `from`, a LinkMessage or a LinkItem. Returns false if there is none.
 template <typename Body>
 bool Take(Body* from, std::vector<Message>* messages) {
   if (from->has_frame()) messages->emplace_back(std::move(*from->mutable_frame()));
@@ -60,7 +60,7 @@ void LinkStream::Close(grpc::StatusCode code, const std::string& why) {
 void LinkStream::Read(bool ok) {
   const std::shared_ptr<LinkStream> self = self_;  // Close may let OnDone run at once, on another thread
   if (!ok) {
-    // gRPC does not tell an end from bytes that are no message.
+    // gRPC does not tell the end of a stream from bytes that are no message.
     Close(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or what came was no message");
     return;
   }
@@ -126,7 +126,7 @@ void DialledLinkStream::Start(std::shared_ptr<LinkStream> self, const std::strin
   self_ = std::move(self);
   if (!claimed_fingerprint.empty()) context_.AddMetadata(kClaimedFingerprintHeader, claimed_fingerprint);
   stub_->async()->Link(&context_, this);
-  // Writes come from other threads than gRPC's: the call stays until FinishNow lets go.
+  // Writes come from other threads than gRPC's, so the hold keeps the call until FinishNow releases it.
   AddHold();
   StartRead(&incoming_);
   StartCall();

@@ -26,7 +26,7 @@ constexpr unsigned short kUsers = 2;
 constexpr unsigned short kDecoding = 3;
 constexpr int kSemaphores = 4;
 constexpr int kMode = 0600;
-// Number of keys that are tried; if all belong to other sets, that is taken for intent.
+// Number of keys that are tried if sets of other users or programs have the first ones.
 constexpr int kKeys = 16;
 // How often the set may vanish between finding and joining it.
 constexpr int kJoins = 100;

@@ -1,5 +1,5 @@
 // The sessions that are open here, their reserved sequences and cells, and the epochs that were closed. Not
-// thread-safe: owned by a StageMachine. Source: docs/wire.md, Failures.
+// thread-safe: owned by a StageMachine. Source: docs/wire.md, Frames and Failure codes (admission).
 #ifndef MESHNET_SESSION_SESSION_TABLE_H_
 #define MESHNET_SESSION_SESSION_TABLE_H_
 
