@@ -159,10 +159,11 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   if (artifact.n_layers == 0 || artifact.embedding_width == 0 || artifact.context_length == 0) {
     return Status(Code::kTruncated, "the GGUF header lacks the model's dimensions");
   }
-  if (artifact.n_layers > kMaxLayers) return Status(Code::kNotGguf, "a number of layers");
+  if (artifact.n_layers > kMaxLayers) return Status(Code::kNotGguf, "the number of layers is out of range");
   Status status = CheckFigures(header, artifact.architecture);
   if (!status.ok()) return status;
-  if (artifact.n_parts < 1 || artifact.n_parts > kMaxParts) return Status(Code::kNotGguf, "a number of parts");
+  if (artifact.n_parts < 1 || artifact.n_parts > kMaxParts)
+    return Status(Code::kNotGguf, "the number of parts is out of range");
   status = CheckExtents(header, path);
   Tensors tensors;
   AddTensors(header, &tensors);

@@ -94,7 +94,7 @@ void PeerLinks::AdmitPeer(const std::string& fingerprint, Streams* admitted, Str
 
 void PeerLinks::HelloReceived(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello) {
   if (!IsUsable(hello)) {
-    stream->Close(grpc::StatusCode::FAILED_PRECONDITION, "no wire version in common, or a Hello that says nothing");
+    stream->Close(grpc::StatusCode::FAILED_PRECONDITION, "no common wire version, or an incomplete Hello");
     return;
   }
   const bool is_known = stream->is_dialled() || host_->KnowsPeer(stream->fingerprint());

@@ -61,7 +61,7 @@ void LinkStream::Read(bool ok) {
   const std::shared_ptr<LinkStream> self = self_;  // Close may let OnDone run at once, on another thread
   if (!ok) {
     // gRPC does not tell the end of a stream from bytes that are no message.
-    Close(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or what came was no message");
+    Close(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or the bytes were no message");
     return;
   }
   outbox_.Hold();
@@ -70,7 +70,7 @@ void LinkStream::Read(bool ok) {
   if (message.has_hello() != !has_hello_) {
     Close(grpc::StatusCode::INVALID_ARGUMENT, "Hello comes first, and once");
   } else if (message.more_size() > (has_hello_ ? kMaxLinkItems : 0)) {
-    Close(grpc::StatusCode::INVALID_ARGUMENT, "more in a message than it may hold");
+    Close(grpc::StatusCode::INVALID_ARGUMENT, "a message holds too many items");
   } else if (message.has_hello()) {
     has_hello_ = true;
     receiver_->HelloReceived(self, message.hello());

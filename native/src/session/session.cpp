@@ -95,7 +95,8 @@ Status Session::CheckPosition(const v1::Frame& frame) const {
   if (frame.rewind()) {
     // Tokens that were sent to the Gateway are never taken back.
     const bool takes_back = generation.has_value() && generation->next_index() > terms_.committed.size();
-    if (position > queued_length_ || takes_back) return {Code::kWrongPosition, "a rewind that cannot be"};
+    if (position > queued_length_ || takes_back)
+      return {Code::kWrongPosition, "the stage cannot rewind to this position"};
   } else if (position != queued_length_) {
     return {Code::kWrongPosition, "rows that do not begin at the stage's length"};
   }
