@@ -1,9 +1,9 @@
-// Which core each of the engine's threads runs on, where they use all that there are.
+// Binds each of the engine's threads to a core of its own if they use all cores.
 //
-// The kernel often wakes a thread on the core of the one that wakes it, although another core is free, and leaves it
-// there for a millisecond or more. A step whose second thread comes so late runs at half its speed meanwhile; and a
-// foreign program that keeps a core busy moves both threads onto one again and again. With a thread a core, neither
-// happens. Fewer threads than cores are left to the kernel: it knows better which cores are free.
+// The kernel often wakes a thread on the core of the thread that wakes it, although another core is free, and leaves it
+// there for a millisecond or more. Meanwhile the step runs at half its speed; and if another program keeps a core busy,
+// both threads are moved onto one core again and again. With one thread bound to each core, neither happens. If there
+// are fewer threads than cores, the kernel places them: it knows better which cores are free.
 #ifndef MESHNET_ENGINE_CORE_PLACEMENT_H_
 #define MESHNET_ENGINE_CORE_PLACEMENT_H_
 
@@ -11,16 +11,16 @@
 
 namespace meshnet {
 
-// The cores that this thread may run on, ascending. Empty where the system does not say.
+// The cores that this thread may run on, ascending. Empty if the system does not tell.
 std::vector<int> AllowedCores();
 
-// The cores to bind so many threads to, one each: all that are allowed, or none where threads are to stay free.
+// The cores for `threads` threads, one each: all allowed cores, or none if the threads are not to be bound.
 std::vector<int> CoresToBind(unsigned threads, const std::vector<int>& allowed);
 
-// Binds the calling thread. False where that is refused: then it runs where the kernel likes.
+// Binds the calling thread. If the system refuses, returns false and the thread stays unbound.
 bool BindThisThread(const std::vector<int>& cores);
 
-// Gives the calling thread back the cores it had, at the end of a scope in which somebody else's code may bind it.
+// Restores the calling thread's cores at the end of a scope in which library code may bind it.
 class KeepsCores {
  public:
   KeepsCores() : cores_(AllowedCores()) {}

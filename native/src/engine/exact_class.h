@@ -1,4 +1,4 @@
-// What must match on every stage before a route may promise bit-exact results.
+// Build and load settings that must be equal on every stage before a route may promise bit-exact results.
 #ifndef MESHNET_ENGINE_EXACT_CLASS_H_
 #define MESHNET_ENGINE_EXACT_CLASS_H_
 
@@ -7,12 +7,12 @@
 
 namespace meshnet {
 
-// The defaults are what this build computes with when Load asks for nothing else.
+// The defaults are the settings of this build if Load asks for nothing else.
 struct ExactClass {
   std::string pin;               // upstream commit, 40 hex digits
   std::string patched_tree;      // SHA-256 of the patched source, 64 hex digits
   std::string backend;           // "cpu", or "fake" in a build without llama.cpp
-  std::string instruction_sets;  // space separated; empty where the compiler's baseline is used
+  std::string instruction_sets;  // space separated; empty if the compiler's baseline is used
   bool repack = true;            // weights rearranged for the CPU's kernels at load
   std::string flash_attention = "auto";
   std::string kv_type_k = "f16";

@@ -27,14 +27,14 @@ constexpr std::uint32_t kMaxWidth = 1u << 16;
 constexpr std::uint32_t kMaxSessions = 1024;
 constexpr std::uint32_t kMaxContextLength = 1u << 20;
 
-// What the coarsest codec may make of the largest integer below the modulus.
+// The largest integer below the modulus, as the coarsest codec may round it.
 constexpr float kMaxTaken = 65536.0f;
 
-// A peer's row may hold any finite number; a layer of this engine gives integers below the modulus, which a codec
-// may move a little.
+// A peer's row may hold any finite number. A layer of this engine gives integers below the modulus, which a codec may
+// change a little.
 bool MayBeGiven(float value) { return value >= 0.0f && value <= kMaxTaken; }
 
-// What a codec has moved counts by its bits, so that no difference is lost.
+// If a codec has changed a value, its bits are used, so that no difference is lost.
 std::uint64_t ResidueOf(float value) {
   if (value < static_cast<float>(kModulus) && value == std::floor(value)) return static_cast<std::uint64_t>(value);
   return std::bit_cast<std::uint32_t>(value) % kModulus;
@@ -149,7 +149,7 @@ Status FakeEngine::Step(std::span<const StepSlice> slices, std::vector<StepResul
     }
     (*results)[i].status = std::move(status);
   }
-  // Spans only now: the buffers may have moved while they grew.
+  // The spans are made last, because the buffers may move while they grow.
   std::size_t hidden_at = 0;
   std::size_t logits_at = 0;
   for (std::size_t i = 0; i < slices.size(); ++i) {
@@ -161,7 +161,7 @@ Status FakeEngine::Step(std::span<const StepSlice> slices, std::vector<StepResul
     hidden_at += hidden_size;
     logits_at += logits_size;
   }
-  // This is the engine's computing time, not a wait for anybody; what has really been computed is a part of it.
+  // Computing time of the simulated engine; the real computation above is a part of it.
   std::this_thread::sleep_until(begin + step_time_ + row_time_ * rows_run);
   return Status::Ok();
 }
@@ -226,7 +226,7 @@ Status FakeEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   return Status::Ok();
 }
 
-// Every row's states lie one after the other, so all of them can be cut off: the rest is empty.
+// Every row's states lie one after the other, so all of them can be truncated: a kNotTruncated state has no bytes.
 Result<SequenceState> FakeEngine::Save(SequenceId sequence, StateScope scope) {
   if (!IsOpen(sequence)) return Status(Code::kUnknownSession, "the sequence is not open");
   const Sequence& held = sequences_[static_cast<std::size_t>(sequence)];

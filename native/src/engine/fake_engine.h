@@ -1,6 +1,6 @@
-// A model without weights: deterministic integer arithmetic of the right shapes, so that everything around an engine
-// can be tested without one. Values are integers below 65521 held in f32: exact, and equal however the layers are cut.
-// Source: docs/wire.md, FakeEngine.
+// A model without weights: deterministic integer arithmetic of the right shapes, so that all code around an engine can
+// be tested without a model. Values are integers below 65521 held in f32; they are exact and do not depend on how the
+// layers are cut. Source: docs/wire.md, FakeEngine.
 #ifndef MESHNET_ENGINE_FAKE_ENGINE_H_
 #define MESHNET_ENGINE_FAKE_ENGINE_H_
 
@@ -47,7 +47,7 @@ class FakeEngine : public ShardEngine {
   const LayerSpan layers_;
   const std::uint32_t width_;
   const std::chrono::microseconds row_time_;   // of one row, all owned layers
-  const std::chrono::microseconds step_time_;  // of a step, beside its rows'
+  const std::chrono::microseconds step_time_;  // of a step, without its rows
   std::vector<Sequence> sequences_;
   std::vector<float> hidden_;  // of the last step, all slices in order
   std::vector<float> logits_;

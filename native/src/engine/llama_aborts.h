@@ -1,12 +1,12 @@
-// llama.cpp's loader checks much of what a file says by assertions, which end the process. While a model is loaded they
+// llama.cpp's loader checks many values of a file by assertions, which end the process. While a model is loaded they
 // are exceptions instead, which the library itself turns into a refusal.
 #ifndef MESHNET_ENGINE_LLAMA_ABORTS_H_
 #define MESHNET_ENGINE_LLAMA_ABORTS_H_
 
 namespace meshnet {
 
-// In its scope an assertion of ggml or llama.cpp that fails on this thread throws std::runtime_error, through the
-// library's frames; on other threads, and out of it, it ends the process as ever. Scopes may be nested.
+// While this object lives, an assertion of ggml or llama.cpp that fails on this thread throws std::runtime_error
+// through the library's frames. On other threads, and afterwards, it ends the process as usual. Scopes may be nested.
 class AbortsAreExceptions {
  public:
   AbortsAreExceptions();

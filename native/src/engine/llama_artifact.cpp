@@ -17,11 +17,11 @@
 namespace meshnet {
 namespace {
 
-// Those whose graphs the patched llama.cpp cuts into ranges.
+// Architectures whose graphs the patched llama.cpp can cut into ranges.
 constexpr std::array kArchitectures = {"llama",  "qwen2",     "qwen3",     "qwen3moe", "glm4moe",  "gpt-oss",
                                        "gemma3", "deepseek2", "deepseek4", "qwen35",   "qwen35moe"};
 constexpr std::uint32_t kMaxParts = 1000;
-constexpr std::uint32_t kMaxLayers = 4096;  // they are looked through by name
+constexpr std::uint32_t kMaxLayers = 4096;  // each layer is looked up by name
 
 struct Free {
   void operator()(gguf_context* context) const { gguf_free(context); }
@@ -45,7 +45,7 @@ Result<Header> ReadHeader(const std::string& path) {
   return header;
 }
 
-// Every tensor must lie inside the file: llama.cpp maps it and would fault on a shorter one.
+// Checks that every tensor lies inside the file: llama.cpp maps it and would fault if it were shorter.
 Status CheckExtents(const gguf_context* header, const std::string& path) {
   std::error_code error;
   const std::uint64_t file_bytes = std::filesystem::file_size(path, error);
@@ -61,7 +61,7 @@ Status CheckExtents(const gguf_context* header, const std::string& path) {
   return Status::Ok();
 }
 
-// "<name>-00001-of-00003.gguf": the names that llama.cpp expects of parts.
+// The names that llama.cpp expects of parts: "<name>-00001-of-00003.gguf".
 std::string PartPath(const std::string& first, std::uint32_t part, std::uint32_t count) {
   std::array<char, 32> from{};
   std::array<char, 32> to{};
@@ -72,7 +72,7 @@ std::string PartPath(const std::string& first, std::uint32_t part, std::uint32_t
   return first.substr(0, first.size() - suffix.size()) + to.data();
 }
 
-// Bytes by name.
+// Bytes of each tensor, by its name.
 using Tensors = std::map<std::string, std::uint64_t, std::less<>>;
 
 void AddTensors(const gguf_context* header, Tensors* tensors) {
@@ -96,15 +96,15 @@ Status CheckParts(const std::string& first, std::uint32_t count, Tensors* tensor
 
 std::string LayerTensor(std::uint32_t layer, const char* name) { return "blk." + std::to_string(layer) + "." + name; }
 
-// Of all layers, those at the end that draft tokens and are no part of the ordinary graph. DeepSeek-V4's files may
-// count them without having them; llama.cpp looks in the same way.
+// Number of layers at the end that draft tokens and are no part of the ordinary graph. A DeepSeek-V4 file may count
+// such layers without having them; llama.cpp checks in the same way.
 std::uint32_t DraftLayers(const LlamaArtifact& artifact, std::uint32_t counted, const Tensors& tensors) {
-  if (counted == 0) return 0;  // fewer than there are: CheckFigures
+  if (counted == 0) return 0;  // CheckFigures has checked that it is smaller than the number of blocks
   const std::string probe = LayerTensor(artifact.n_layers - counted, "nextn.eh_proj.weight");
   return artifact.architecture == "deepseek4" && !tensors.contains(probe) ? 0 : counted;
 }
 
-// Of the blocks behind the last layer, which are the tail's.
+// Bytes of the blocks behind the last layer, which belong to the tail.
 std::uint64_t NextnBytes(std::uint32_t layers, std::uint32_t blocks, const Tensors& tensors) {
   std::uint64_t bytes = 0;
   for (std::uint32_t block = layers; block < blocks; ++block) {
@@ -117,8 +117,8 @@ std::uint64_t NextnBytes(std::uint32_t layers, std::uint32_t blocks, const Tenso
   return bytes;
 }
 
-// Experts chosen by token id, or by whether there is one (an image's rows have none). Source: patch 0014,
-// llama_model::needs_token_ids; meshnet.artifact.model.seam has the same rule.
+// End of the layers that choose experts by token id, or by whether a row has one (an image's rows have none). Source:
+// patch 0014, llama_model::needs_token_ids; meshnet.artifact.model.seam has the same rule.
 std::uint32_t TokenIdLayersEnd(std::uint32_t layers, const Tensors& tensors) {
   for (std::uint32_t layer = layers; layer > 0; --layer) {
     if (tensors.contains(LayerTensor(layer - 1, "ffn_gate_tid2eid.weight")) ||
@@ -159,10 +159,11 @@ Result<LlamaArtifact> InspectArtifact(const std::string& path) {
   if (artifact.n_layers == 0 || artifact.embedding_width == 0 || artifact.context_length == 0) {
     return Status(Code::kTruncated, "the GGUF header lacks the model's dimensions");
   }
-  if (artifact.n_layers > kMaxLayers) return Status(Code::kNotGguf, "a number of layers");
+  if (artifact.n_layers > kMaxLayers) return Status(Code::kNotGguf, "the number of layers is out of range");
   Status status = CheckFigures(header, artifact.architecture);
   if (!status.ok()) return status;
-  if (artifact.n_parts < 1 || artifact.n_parts > kMaxParts) return Status(Code::kNotGguf, "a number of parts");
+  if (artifact.n_parts < 1 || artifact.n_parts > kMaxParts)
+    return Status(Code::kNotGguf, "the number of parts is out of range");
   status = CheckExtents(header, path);
   Tensors tensors;
   AddTensors(header, &tensors);

@@ -5,7 +5,7 @@
 namespace meshnet {
 namespace {
 
-// Of a row without a token id in models that also rotate by an image's height and width.
+// Positions of a row without a token id, in models that also rotate by an image's height and width.
 constexpr std::size_t kImagePositions = 4;
 
 bool RotatesByImage(const llama_model* model) {
@@ -46,7 +46,7 @@ bool LlamaBatchRows::wants_logits() const {
   return std::any_of(wants_logits_.begin(), wants_logits_.end(), [](auto wants) { return wants != 0; });
 }
 
-// Text has the same position in all but the last of an image's, which is 0.
+// A row of text has its position in the first three of the four image positions; the last one is 0.
 void LlamaBatchRows::SpreadPositions() {
   const std::size_t rows = sequence_ids_.size();
   positions_.resize(kImagePositions * rows, 0);
@@ -63,7 +63,7 @@ llama_batch LlamaBatchRows::Batch() {
   for (std::size_t i = 0; i < rows; ++i) sequence_pointers_[i] = &sequence_ids_[i];
   llama_batch batch{};
   batch.n_tokens = static_cast<std::int32_t>(rows);
-  // Which of the two are set tells llama.cpp what the rows are; their widths were checked slice by slice.
+  // llama.cpp tells the kind of rows by which of the two is set; their widths were checked slice by slice.
   batch.token = takes_token_ids_ ? tokens_.data() : nullptr;
   batch.embd = is_head_ ? nullptr : hidden_.data();
   batch.pos = positions_.data();

@@ -8,7 +8,7 @@
 
 namespace meshnet {
 
-// Asks ggml for its devices, in its order. Call from one thread: backends register on first use.
+// Returns ggml's devices in its order. Call from one thread: backends register on first use.
 std::vector<Device> ListLlamaDevices();
 
 }  // namespace meshnet

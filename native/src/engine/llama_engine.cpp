@@ -26,14 +26,14 @@ namespace {
 constexpr std::uint32_t kDefaultContextLength = 2048;
 constexpr std::uint32_t kDefaultSessions = 4;
 constexpr std::uint32_t kDefaultUbatchRows = 512;
-// A prompt chunk may have this many rows whatever the graph's size: llama.cpp cuts it.
+// Rows that a prompt chunk may have whatever the graph's size: llama.cpp cuts larger chunks.
 constexpr std::uint32_t kMinBatchRows = 512;
 // Rows with logits a step; the output buffer is rows x vocabulary floats.
 constexpr std::uint32_t kMinOutputRows = 64;
 constexpr std::uint32_t kMaxSessions = 64;  // LLAMA_MAX_SEQ is larger; cells are the real limit
 constexpr std::uint32_t kMaxThreads = 256;
 constexpr llama_seq_id kNoSlot = -1;
-// Of cells that are moved, for a guess at how long that takes.
+// Copy speed of moved cells, an estimate.
 constexpr std::uint64_t kCopyBytesPerNs = 4;
 
 struct Free {
@@ -44,7 +44,7 @@ struct Free {
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
 
-// The threads of one engine: ggml's, and the core of the one that computes where it is to have one.
+// The threads of one engine: ggml's pool, and the core for the computing thread if threads are bound.
 struct EngineThreads {
   Owned<ggml_threadpool> pool;
   std::optional<int> own_core;
@@ -54,7 +54,7 @@ void StartBackend() {
   static std::once_flag once;
   std::call_once(once, [] {
     llama_backend_init();
-    // Errors only: a healthy load prints hundreds of lines.
+    // Only errors are logged: a healthy load prints hundreds of lines.
     llama_log_set(
         [](enum ggml_log_level level, const char* text, void* /*data*/) {
           if (level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
@@ -78,7 +78,7 @@ Result<LoadPlan> Complete(LoadPlan plan, const LlamaArtifact& artifact) {
     return Status(Code::kInvalidArgument,
                   "a context longer than the model's " + std::to_string(artifact.context_length));
   }
-  // Cells belong to sequences: fewer cells in all are fewer sequences.
+  // Cells belong to sequences, so fewer cells in all mean fewer sequences.
   if (plan.kv_cells > 0) plan.max_sessions = std::min(plan.max_sessions, plan.kv_cells / plan.context_length);
   if (plan.max_sessions < 1 || plan.max_sessions > kMaxSessions || plan.threads > kMaxThreads ||
       plan.ubatch_rows > kMaxRows) {
@@ -98,7 +98,7 @@ llama_context_params ContextParams(const LoadPlan& plan) {
   params.n_threads = static_cast<std::int32_t>(plan.threads);
   params.n_threads_batch = params.n_threads;
   params.flash_attn_type = plan.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-  // Sliding windows keep what they can still see and one ubatch: Rewind says where that is too little.
+  // Sliding windows keep the visible positions and one ubatch more; Rewind refuses if that is too little.
   params.swa_full = false;
   params.no_perf = true;
   return params;
@@ -106,7 +106,7 @@ llama_context_params ContextParams(const LoadPlan& plan) {
 
 class LlamaEngine : public ShardEngine {
  public:
-  // `profile`: attached to the context, or null.
+  // `profile` is attached to the context; may be null.
   LlamaEngine(std::unique_ptr<StepProfile> profile, Owned<llama_model> model, Owned<llama_context> context,
               EngineThreads threads, ShardFacts facts, std::uint32_t max_output_rows)
       : facts_(std::move(facts)),
@@ -143,8 +143,8 @@ class LlamaEngine : public ShardEngine {
  private:
   struct Sequence {
     bool is_open = false;
-    bool is_poisoned = false;     // its cells may hold NaN: not used again until the memory is cleared
-    llama_seq_id slot = kNoSlot;  // while it is open or poisoned
+    bool is_poisoned = false;     // its cells may hold NaN: not used until the memory is cleared
+    llama_seq_id slot = kNoSlot;  // while the sequence is open or poisoned
     std::uint64_t length = 0;
   };
 
@@ -160,7 +160,7 @@ class LlamaEngine : public ShardEngine {
   void SortBySlot(std::span<const StepSlice> slices);
   void BindToOwnCore();
   Status Decode();
-  // Floats that the slice's part of the output holds.
+  // Number of floats in the slice's part of the output.
   std::size_t OutputValues(const StepSlice& slice) const {
     return facts_.is_tail() ? slice.logits_rows.size() * facts_.contract.vocab_size()
                             : std::size_t{slice.rows} * facts_.output_width;
@@ -174,16 +174,16 @@ class LlamaEngine : public ShardEngine {
   const std::unique_ptr<StepProfile> profile_;
   const Owned<llama_model> model_;  // outlives the context, as do the pool and the profile
   const Owned<ggml_threadpool> pool_;
-  std::optional<int> own_core_;  // until the thread that computes is bound to it
+  std::optional<int> own_core_;  // empty once the computing thread is bound to it
   const Owned<llama_context> context_;
   const llama_memory_t memory_;
   LlamaBatchRows rows_;
-  const llama_pos window_;             // of layers that see only so many positions back, 0 where there are none
-  llama_seq_id moved_from_ = kNoSlot;  // whose cells are to be freed after the step
+  const llama_pos window_;             // positions that a sliding-window layer sees; 0 if there are no such layers
+  llama_seq_id moved_from_ = kNoSlot;  // its cells are freed after the step
   LlamaSlots slots_;
   std::vector<Sequence> sequences_;
-  std::vector<llama_seq_id> slots_used_;  // of the step, ascending
-  std::vector<std::size_t> order_;        // slices of the last step, as they lie in the batch
+  std::vector<llama_seq_id> slots_used_;  // slots of the step, ascending
+  std::vector<std::size_t> order_;        // slices of the last step in batch order
 };
 
 Status LlamaEngine::Open(SequenceId sequence) {
@@ -201,7 +201,7 @@ Status LlamaEngine::Check(const StepSlice& slice) const {
 
 void LlamaEngine::BindToOwnCore() {
   const std::optional<int> core = std::exchange(own_core_, std::nullopt);
-  if (core.has_value()) BindThisThread({*core});  // where it is refused, the step is only slower
+  if (core.has_value()) BindThisThread({*core});  // if this is refused, the step is only slower
 }
 
 Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
@@ -247,7 +247,7 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
   return Status::Ok();
 }
 
-// In the order of their slots, so that llama.cpp computes neighbours at once.
+// Orders the slices by slot, so that llama.cpp computes neighbours at once.
 void LlamaEngine::SortBySlot(std::span<const StepSlice> slices) {
   const auto slot = [this, slices](std::size_t i) {
     return InRange(slices[i].sequence) ? At(slices[i].sequence).slot : kNoSlot;
@@ -257,7 +257,7 @@ void LlamaEngine::SortBySlot(std::span<const StepSlice> slices) {
   std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return slot(a) < slot(b); });
 }
 
-// Moves a sequence of the step into a gap between the others', where that pays.
+// Moves a sequence of the step into a gap between the others if that saves time.
 void LlamaEngine::CloseGap(std::span<const StepSlice> slices) {
   slots_used_.clear();
   for (const StepSlice& slice : slices) {
@@ -277,7 +277,7 @@ void LlamaEngine::CloseGap(std::span<const StepSlice> slices) {
   std::sort(slots_used_.begin(), slots_used_.end());
 }
 
-// Only now: llama.cpp copies when it decodes, and some memories wipe what is freed at once.
+// Called after the step: llama.cpp copies cells when it decodes, and some memories clear freed cells at once.
 void LlamaEngine::FreeMovedCells() {
   const llama_seq_id from = std::exchange(moved_from_, kNoSlot);
   if (from != kNoSlot) llama_memory_seq_rm(memory_, from, -1, -1);
@@ -289,8 +289,8 @@ Status LlamaEngine::Decode() {
   return {Code::kEngineFailed, "llama_decode gave " + std::to_string(code)};
 }
 
-// Outputs lie in batch order, those of one slice together: logits of the wanted rows on the tail, hidden rows of all
-// rows elsewhere.
+// The outputs of one slice lie together, slices in batch order: on the tail the logits of the wanted rows, on other
+// stages the hidden rows of all rows.
 void LlamaEngine::ReadOutputs(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
   const float* next = nullptr;
   if (!facts_.is_tail()) next = llama_get_hidden(context_.get());
@@ -320,11 +320,11 @@ Status LlamaEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   if (length > At(sequence).length) return {Code::kWrongPosition, "a rewind beyond the sequence's length"};
   if (length == At(sequence).length) return Status::Ok();
   const auto next = static_cast<llama_pos>(length);
-  const llama_pos oldest_seen = std::max(0, next - window_ + 1);  // by the next row
+  const llama_pos oldest_seen = std::max(0, next - window_ + 1);  // oldest position that the next row sees
   const bool is_seen_whole =
       window_ == 0 || next == 0 || llama_memory_seq_pos_min(memory_, At(sequence).slot) <= oldest_seen;
   if (!is_seen_whole || !llama_memory_seq_rm(memory_, At(sequence).slot, next, -1)) {
-    // To position 0 every memory can go back.
+    // Every memory can be rewound to position 0.
     return {Code::kRewindRefused,
             "no way back to " + std::to_string(length) + "; the nearest one before it is to 0, as no states are kept"};
   }
@@ -361,8 +361,8 @@ void LlamaEngine::Close(SequenceId sequence) {
   ClearWhenDrained();
 }
 
-// Freed cells keep their contents, and a NaN in them would reach the next user's attention. They can be zeroed only all
-// at once, so quarantined sequences wait until nobody has rows.
+// Freed cells keep their contents, and a NaN in them would reach the next user's attention. Cells can be zeroed only
+// all at once, so quarantined sequences wait until no sequence has rows.
 void LlamaEngine::ClearWhenDrained() {
   const auto is_open = [](const Sequence& sequence) { return sequence.is_open; };
   const auto is_poisoned = [](const Sequence& sequence) { return sequence.is_poisoned; };
@@ -402,8 +402,8 @@ Owned<llama_model> LoadModel(const LoadPlan& plan, const LlamaArtifact& artifact
                                                              static_cast<std::int32_t>(plan.layers.layer_end), params));
 }
 
-// Without a pool where there is no memory for it. Strict placement gives the pool's own threads the first cores and
-// leaves the last one to the thread that computes, which binds itself.
+// `pool` is null if there is no memory for it. Strict placement gives the pool's own threads the first cores and leaves
+// the last core to the computing thread, which binds itself.
 EngineThreads StartThreads(std::uint32_t threads) {
   std::vector<int> cores = CoresToBind(threads, AllowedCores());
   if (!cores.empty() && cores.back() >= GGML_MAX_N_THREADS) cores.clear();
@@ -411,7 +411,7 @@ EngineThreads StartThreads(std::uint32_t threads) {
   params.poll = 0;  // spinning threads starve the other workers and the machine's owner
   params.strict_cpu = !cores.empty();
   for (const int core : cores) params.cpumask[core] = true;
-  const KeepsCores keeps;  // the pool binds whoever creates it
+  const KeepsCores keeps;  // creating the pool binds the calling thread
   EngineThreads started;
   started.pool.reset(ggml_threadpool_new(&params));
   if (!cores.empty()) started.own_core = cores.back();

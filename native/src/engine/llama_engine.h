@@ -1,7 +1,7 @@
 // The engine on llama.cpp. llama_*.cpp are the only files that include llama.h and ggml headers.
 //
-// llama.cpp aborts the process on a bad row count, sequence id or position: everything is checked before it is called.
-// KV cells are per sequence (not unified), so that one session's rows never reach another's attention.
+// llama.cpp aborts the process if a row count, sequence id or position is bad, so everything is checked before the
+// call. KV cells are per sequence (not unified), so that one session's rows never reach another's attention.
 #ifndef MESHNET_ENGINE_LLAMA_ENGINE_H_
 #define MESHNET_ENGINE_LLAMA_ENGINE_H_
 
@@ -13,9 +13,10 @@
 namespace meshnet {
 
 // Loads the plan's layers of a GGUF file. kFileMissing, kNotGguf, kTruncated, kUnsupportedArchitecture,
-// kLayersOutOfRange, kInvalidArgument, kCancelled (by the observer), kLoadFailed. Any thread; blocks for the load.
-// If the plan asks for it and the memory cannot be cut off anywhere, states are kept to go back to: rewinding_engine.h.
-// `profile` marks the parts of steps if the plan asks for that; if it asks and there is none: kInvalidArgument.
+// kLayersOutOfRange, kInvalidArgument, kCancelled (by the observer), kLoadFailed. Any thread; blocks during the load.
+// If the plan asks for rewind states and the model's memory cannot be truncated at every position, states are kept for
+// rewinds: rewinding_engine.h. If the plan asks for a profile, `profile` marks the parts of steps; kInvalidArgument if
+// it is null then.
 Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer,
                                                      std::unique_ptr<StepProfile> profile = nullptr);
 

@@ -21,7 +21,7 @@ void FillExactClass(const LoadPlan& plan, v1::ExactClass* exact) {
   exact->set_kv_type_v(build.kv_type_v);
   exact->set_ubatch(plan.ubatch_rows);
   exact->set_cpu_features(build.instruction_sets);
-  exact->set_threads(plan.threads);  // of prompt steps and of token steps alike: llama_engine.cpp
+  exact->set_threads(plan.threads);  // the same for prompt steps and token steps: llama_engine.cpp
 }
 
 }  // namespace
@@ -38,14 +38,14 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   contract.set_context_length(plan.context_length);
   contract.set_needs_token_ids(llama_model_needs_token_ids(model));
   contract.set_gives_token_ids(plan.layers.layer_end < artifact.token_id_layers_end);
-  // The width that the patched graph really takes and gives, not the header's word for it.
+  // The width that the patched graph really takes and gives, not the header's figure.
   const auto seam_width = static_cast<std::uint32_t>(llama_model_n_embd_hidden(model));
   if (plan.layers.layer_begin > 0) facts.input_width = seam_width;
   if (plan.layers.layer_end < artifact.n_layers) facts.output_width = seam_width;
   if (!facts.is_head()) AddHiddenSpec(facts.input_width, contract.mutable_inputs());
   if (!facts.is_tail()) AddHiddenSpec(facts.output_width, contract.mutable_outputs());
   AddCodecs(&contract);
-  // The context-size class picks rope factors; the rest of the rope settings is the artifact's own.
+  // The context-size class picks rope factors; the other rope settings come from the artifact.
   contract.set_contract_digest(ContractDigest(plan, contract, "n_ctx_seq=" + std::to_string(llama_n_ctx_seq(context))));
   contract.set_recipe("llama.cpp");
   FillExactClass(plan, contract.mutable_exact_class());
@@ -53,12 +53,12 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   facts.kv_cells = facts.max_sequences * plan.context_length;
   facts.max_step_rows = llama_n_batch(context);
   facts.batch_rows = llama_n_ubatch(context);
-  // With cells per sequence, llama.cpp cuts a mixed batch into parts of equal lengths: a chunk's shape would depend on
-  // who shares its step.
+  // With cells per sequence, llama.cpp cuts a mixed batch into parts of equal lengths, so a chunk's shape would depend
+  // on the other sessions in its step.
   facts.mixes_phases = false;
   facts.truncates = IsTruncated(model);
   if (facts.is_tail()) facts.nextn_bytes = artifact.nextn_bytes;
-  // Of a whole model llama.cpp counts the file's tensors, of a range those that it loaded.
+  // llama.cpp counts the file's tensors for a whole model, and the loaded tensors for a range.
   const bool is_whole = facts.is_head() && facts.is_tail();
   facts.weights_bytes = llama_model_size(model) - (is_whole ? artifact.nextn_bytes : 0);
   for (const auto& [buffer_type, memory] : llama_get_memory_breakdown(context)) {

@@ -1,4 +1,4 @@
-// What a loaded range of layers says of itself: its boundary contract, its sizes, what its steps may hold.
+// Facts of a loaded range of layers: its boundary contract, its sizes, and the limits of its steps.
 #ifndef MESHNET_ENGINE_LLAMA_FACTS_H_
 #define MESHNET_ENGINE_LLAMA_FACTS_H_
 
@@ -9,7 +9,7 @@
 
 namespace meshnet {
 
-// `plan`: complete, as the model and the context were made by it.
+// `plan` is complete, as it was used to create the model and the context.
 ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const llama_model* model,
                    const llama_context* context);
 

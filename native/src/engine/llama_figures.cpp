@@ -12,8 +12,8 @@
 namespace meshnet {
 namespace {
 
-constexpr std::uint32_t kMaxWindow = 1u << 24;  // llama.cpp multiplies it by sequences, in 32 bits
-// Each is nodes of every layer's graph.
+constexpr std::uint32_t kMaxWindow = 1u << 24;  // llama.cpp multiplies it by the number of sequences, in 32 bits
+// Each iteration adds nodes to every layer's graph.
 constexpr std::uint32_t kMaxSinkhornIterations = 1024;
 constexpr std::size_t kMaxSections = 4;
 
@@ -21,7 +21,7 @@ Status Wrong(std::string_view name) {
   return {Code::kNotGguf, "nothing can be computed with the model's " + Quoted(name)};
 }
 
-// A model's figures, by their names without its architecture's.
+// Looks up a model's figures by their names without the architecture's prefix.
 struct Figures {
   const gguf_context* header;
   const std::string& architecture;
@@ -42,12 +42,12 @@ Status CheckEpsilons(const gguf_context* header) {
   return Status::Ok();
 }
 
-// Elements of a head, which are rotated in pairs.
+// Whether so many elements of a head can be rotated, in pairs.
 bool CanRotate(std::uint32_t rotated, std::uint32_t head_width) {
   return rotated > 0 && rotated % 2 == 0 && rotated <= head_width;
 }
 
-// How many pairs of a head are rotated by each of a position's parts.
+// Checks how many pairs of a head are rotated by each part of a position.
 Status CheckSections(const gguf_context* header, const std::string& key, std::uint32_t head_width) {
   const std::int64_t id = gguf_find_key(header, key.c_str());
   if (id < 0) return Status::Ok();
@@ -72,7 +72,7 @@ Status CheckRotations(const Figures& figures) {
       figures.Number("attention.key_length", figures.Number("embedding_length", 0) / std::max<std::uint32_t>(1, heads));
   const std::uint32_t rotated = figures.Number("rope.dimension_count", width);
   if (!CanRotate(rotated, width)) return Wrong(figures.Key("rope.dimension_count"));
-  // Layers with windows have the others' figures where they have none of their own.
+  // Layers with windows use the figures of the other layers if they have none of their own.
   if (!CanRotate(figures.Number("rope.dimension_count_swa", rotated),
                  figures.Number("attention.key_length_swa", width))) {
     return Wrong(figures.Key("rope.dimension_count_swa"));
@@ -80,7 +80,7 @@ Status CheckRotations(const Figures& figures) {
   return CheckSections(figures.header, figures.Key("rope.dimension_sections"), width);
 }
 
-// What is added, multiplied or convolved with, as against what rows are multiplied by as a matrix.
+// Whether a tensor is added, multiplied elementwise or convolved with, and is not a matrix that rows are multiplied by.
 bool IsF32Alone(std::string_view tensor) {
   if (!tensor.ends_with(".weight")) return true;
   for (const char* suffix :
@@ -90,7 +90,7 @@ bool IsF32Alone(std::string_view tensor) {
   return tensor.starts_with("rope_");
 }
 
-// Types that no row is multiplied by; whole numbers are for tables of indices.
+// Types that no row can be multiplied by; whole numbers are for tables of indices.
 bool IsNoWeight(std::string_view tensor, ggml_type type) {
   switch (type) {
     case GGML_TYPE_I8:

@@ -1,5 +1,5 @@
-// Figures of a model that llama.cpp loads and cannot compute with: its steps assert them, on threads where nobody could
-// catch it, or do not end. Source: ggml/src/ggml-cpu/ops.cpp (norms and rotations), src/models/deepseek4.cpp.
+// Figures of a model that llama.cpp loads but cannot compute with: its steps fail an assertion on threads that cannot
+// catch it, or never end. Source: ggml/src/ggml-cpu/ops.cpp (norms and rotations), src/models/deepseek4.cpp.
 #ifndef MESHNET_ENGINE_LLAMA_FIGURES_H_
 #define MESHNET_ENGINE_LLAMA_FIGURES_H_
 
@@ -11,11 +11,10 @@
 
 namespace meshnet {
 
-// Of a model's metadata. kNotGguf, and the figure's name.
+// Checks a model's metadata. kNotGguf, with the figure's name.
 Status CheckFigures(const gguf_context* header, const std::string& architecture);
 
-// Of the tensors of one part: types that no step computes with. kNotGguf, and the tensor's
-// name.
+// Checks the tensors of one part for types that no step can compute with. kNotGguf, with the tensor's name.
 Status CheckTensorTypes(const gguf_context* header);
 
 }  // namespace meshnet

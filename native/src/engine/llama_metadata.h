@@ -11,16 +11,16 @@
 
 namespace meshnet {
 
-// A whole number of one of the types that llama.cpp reads figures in; none where there is no such key, or another type.
+// A whole number of a type that llama.cpp reads figures in; none if the key is missing or has another type.
 std::optional<std::uint32_t> FindNumber(const gguf_context* header, const std::string& key);
 
-// The same; of an array, which has one for each layer, the first.
+// The same; if the value is an array with one number for each layer, the first.
 std::optional<std::uint32_t> FindFirstNumber(const gguf_context* header, const std::string& key);
 
-// Empty where there is no such key, or another type.
+// Empty if the key is missing or has another type.
 std::string FindString(const gguf_context* header, const char* key);
 
-// The name as a message may quote it.
+// The name, quoted for a message.
 std::string Quoted(std::string_view name);
 
 }  // namespace meshnet

@@ -24,7 +24,7 @@ Status SaveSlot(llama_context* context, llama_seq_id slot, StateScope scope, std
 Status RestoreSlot(llama_context* context, llama_seq_id slot, const SequenceState& state) {
   const std::size_t read =
       llama_state_seq_set_data_ext(context, state.bytes.data(), state.bytes.size(), slot, Flags(state.scope));
-  // A state that is not whole leaves what can be cut off as it was: longer.
+  // A kNotTruncated state leaves the rest of the memory as it was, which may be longer.
   const bool is_cut = read == state.bytes.size() &&
                       llama_memory_seq_rm(llama_get_memory(context), slot, static_cast<llama_pos>(state.length), -1);
   if (!is_cut) return {Code::kEngineFailed, "no state of these layers"};

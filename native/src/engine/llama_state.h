@@ -1,4 +1,4 @@
-// One sequence's memory as bytes, and back. The bytes are tagged with the layer range (patch 0007).
+// Saves one sequence's memory as bytes and restores it. The bytes are tagged with the layer range (patch 0007).
 #ifndef MESHNET_ENGINE_LLAMA_STATE_H_
 #define MESHNET_ENGINE_LLAMA_STATE_H_
 
@@ -11,14 +11,14 @@
 
 namespace meshnet {
 
-// Whether the model's memory can be cut off anywhere: it has neither windows nor recurrent states. Of the whole model,
-// so that all ranges say the same.
+// Whether the model's memory can be truncated at every position, which means that it has neither windows nor recurrent
+// states. Asked of the whole model, so that all ranges agree.
 bool IsTruncated(const llama_model* model);
 
-// kEngineFailed.
+// Saves a slot. kEngineFailed.
 Status SaveSlot(llama_context* context, llama_seq_id slot, StateScope scope, std::vector<std::uint8_t>* bytes);
 
-// What lies behind the state's length is cut off. kEngineFailed: the slot may hold a part of the state.
+// Restores a slot and truncates it to the state's length. If kEngineFailed, the slot may hold a part of the state.
 Status RestoreSlot(llama_context* context, llama_seq_id slot, const SequenceState& state);
 
 }  // namespace meshnet

@@ -20,7 +20,7 @@ std::uint64_t RewindingEngine::state_bytes() const {
   return bytes;
 }
 
-// States are taken before a step and not after it: the results of a step are valid until the next call alone.
+// States are saved before a step and not after it, because the results of a step are valid only until the next call.
 Status RewindingEngine::Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
   for (const StepSlice& slice : slices) {
     SequenceHistory* history = HistoryOf(slice.sequence);

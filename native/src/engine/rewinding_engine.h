@@ -1,11 +1,11 @@
-// An engine whose sequences can go back, around one whose memory cannot be cut off anywhere. Only a load that asks for
-// it has one (LoadPlan::keep_rewind_states), since the states take memory.
+// Wraps an engine whose memory cannot be truncated at every position, so that its sequences can be rewound. Used only
+// if a load asks for it (LoadPlan::keep_rewind_states), since the states take memory.
 //
-// Every SequenceHistory::kRowsApart rows or so the state of a sequence is kept, and the rows since; to go back is to
-// restore the newest state at or before the position and to compute the rows behind it again. After a prompt's last
-// slice all of the newest kRowsApart rows can be taken back; in a prompt, and further back, single positions can.
-// Bounds: kMaxStateBytes of states a shard. A state that finds no room is not kept, and rewinds that need it are
-// refused. Threads: as the engine inside. docs/adr/0020-states-to-go-back-to.md says why so.
+// About every SequenceHistory::kRowsApart rows, the state of a sequence is kept, and the rows since then. A rewind
+// restores the newest state at or before the position and computes the rows behind it again. After a prompt's last
+// slice, all of the newest kRowsApart rows can be taken back; in a prompt, and further back, only single positions.
+// Bounds: kMaxStateBytes of states a shard. If a state finds no room it is not kept, and rewinds that need it are
+// refused. Threads: as the engine inside. docs/adr/0020-states-to-go-back-to.md gives the reasons.
 #ifndef MESHNET_ENGINE_REWINDING_ENGINE_H_
 #define MESHNET_ENGINE_REWINDING_ENGINE_H_
 
@@ -35,7 +35,7 @@ class RewindingEngine : public ShardEngine {
   std::span<const StepMark> marks() const override { return engine_->marks(); }
   bool IsUsable(SequenceId sequence) const override { return engine_->IsUsable(sequence); }
 
-  // Of all sequences' states now.
+  // Bytes of all sequences' states.
   std::uint64_t state_bytes() const;
 
  private:
@@ -49,7 +49,7 @@ class RewindingEngine : public ShardEngine {
   std::vector<StepResult> replay_results_;
 };
 
-// The engine itself where its memory can be cut off anywhere.
+// Wraps the engine, or returns it unchanged if its memory can be truncated at every position.
 std::unique_ptr<ShardEngine> KeepStates(std::unique_ptr<ShardEngine> engine);
 
 }  // namespace meshnet

@@ -26,7 +26,7 @@ double LogSumExp(std::span<const float> logits) {
   return largest + std::log(sum);
 }
 
-// The largest of finite logits, the smaller id of equals. In lanes, so that the loop vectorises.
+// The id of the largest of finite logits; of equal ones, the smaller id. Works in lanes, so that the loop vectorises.
 std::uint32_t LargestOf(std::span<const float> logits) {
   constexpr std::size_t kLanes = 16;
   std::array<float, kLanes> largest;
@@ -89,7 +89,7 @@ void Sampler::AdjustLogits(std::span<const float> logits) {
 }
 
 std::uint32_t Sampler::LargestLogit() const {
-  // max_element gives the first of equals: the smaller id.
+  // max_element gives the first of equal logits, which has the smaller id.
   return static_cast<std::uint32_t>(std::max_element(adjusted_.begin(), adjusted_.end()) - adjusted_.begin());
 }
 
@@ -112,7 +112,7 @@ std::uint32_t Sampler::Draw(std::uint64_t position) {
     running += weights_[id];
     if (running > target) return id;
   }
-  return kept_.back();  // not reached: target < total; the last candidate is right where rounding says otherwise
+  return kept_.back();  // not reached: target < total; if rounding says otherwise, the last candidate is right
 }
 
 void Sampler::KeepTopK() {

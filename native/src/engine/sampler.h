@@ -1,4 +1,4 @@
-// From raw logits to the next token, replayable from (seed, position, choice). Source: docs/wire.md, Sampling.
+// Draws the next token from raw logits, replayable from (seed, position, choice). Source: docs/wire.md, Sampling.
 #ifndef MESHNET_ENGINE_SAMPLER_H_
 #define MESHNET_ENGINE_SAMPLER_H_
 
@@ -19,7 +19,7 @@ Status CheckSampling(const v1::Sampling& sampling, std::uint32_t vocab_size);
 
 struct SampledToken {
   std::uint32_t token_id = 0;
-  std::optional<float> logprob;       // where the settings ask for logprobs
+  std::optional<float> logprob;       // if the settings ask for logprobs
   std::vector<v1::TokenLogprob> top;  // by logprob descending, then id
 };
 

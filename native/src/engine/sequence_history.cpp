@@ -21,7 +21,7 @@ void SequenceHistory::Keep(SequenceState state) {
   asked_at_ = length_;
   states_.push_back(std::move(state));
   if (states_.size() > kStates) states_.pop_front();
-  // While there is one state alone, the empty sequence is the older one.
+  // While there is only one state, the empty sequence is the older one.
   if (states_.size() == kStates) ForgetRowsBefore(states_.front().length);
 }
 

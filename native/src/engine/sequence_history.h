@@ -1,5 +1,5 @@
-// What lets one sequence go back where its memory cannot be cut off: its newest states, and the rows that it took since
-// the older one, to compute them again.
+// The newest states of one sequence, and the rows that it took since the older state, to compute them again. With them
+// a sequence can be rewound although its memory cannot be truncated at every position.
 //
 // Bounds: kStates states and kMaxRows rows. Pure bookkeeping; not thread-safe.
 #ifndef MESHNET_ENGINE_SEQUENCE_HISTORY_H_
@@ -17,39 +17,40 @@ namespace meshnet {
 class SequenceHistory {
  public:
   static constexpr std::size_t kStates = 2;
-  // Rows from one state to the next. Slices of more rows, which are prompts', are not kept: a state follows them.
+  // Rows from one state to the next. Slices of more rows are prompt chunks; they are not kept, since a state follows
+  // them.
   static constexpr std::uint32_t kRowsApart = 32;
-  // A state may wait for the slice that makes its rows enough.
+  // Twice kRowsApart for each state, since a state is due only at the end of a slice.
   static constexpr std::uint32_t kMaxRows = kStates * 2 * kRowsApart;
 
-  // A state to restore and, in order, the rows to compute behind it, in slices as they were computed.
+  // A state to restore and, in order, the rows to compute behind it, in the same slices as before.
   struct Way {
     const SequenceState* state = nullptr;  // null: an empty sequence
     std::vector<StepSlice> slices;         // of sequence 0, without logits; valid until the history is changed
   };
 
-  // Of a sequence of that length, of which nothing is known.
+  // Begins at a sequence of this length whose earlier rows are unknown.
   explicit SequenceHistory(std::uint64_t length = 0) : length_(length), asked_at_(0) {}
 
-  // Rows that have just been computed.
+  // These rows have just been computed.
   void Add(const StepSlice& slice);
 
   // Whether it is time to keep the state of the sequence as it is now.
   bool WantsState() const { return length_ - asked_at_ >= kRowsApart; }
   void Keep(SequenceState state);
-  // There is none to keep now.
+  // No state can be kept now.
   void Skip() { asked_at_ = length_; }
 
-  // How to get to a shorter length; none where there is no way.
+  // How to get to a shorter length; none if that is impossible.
   std::optional<Way> WayTo(std::uint64_t length) const;
 
-  // The longest way back up to `length` that takes no computing; 0, the empty sequence, always is one.
+  // The largest length up to `length` that needs no computing; 0, the empty sequence, always needs none.
   std::uint64_t NearestState(std::uint64_t length) const;
 
-  // The sequence has become that short.
+  // The sequence was truncated to this length.
   void Truncate(std::uint64_t length);
 
-  // Of all states, and of the one that the next one takes the place of.
+  // Bytes of all states, and of the state that the next one replaces.
   std::uint64_t state_bytes() const;
   std::uint64_t replaced_bytes() const { return states_.size() < kStates ? 0 : states_.front().bytes.size(); }
 
@@ -69,7 +70,7 @@ class SequenceHistory {
   std::uint64_t length_;
   std::uint64_t asked_at_;            // the length when a state was last kept or skipped
   std::deque<SequenceState> states_;  // ascending lengths
-  std::deque<Rows> rows_;             // one behind the other, up to length_
+  std::deque<Rows> rows_;             // contiguous, up to length_
 };
 
 }  // namespace meshnet

@@ -1,10 +1,9 @@
-// The interface between the worker and whatever computes a shard's layers.
+// The interface between the worker and an engine, which computes a shard's layers.
 //
 // Threads: one compute thread owns an engine. Every method that is not marked "any thread" is called by it alone, one
 // at a time. An engine starts no thread that outlives it and never blocks on anything but its own computation.
-// Ownership: the worker owns the engine; spans in a StepSlice belong to the caller for the length of Step, spans in a
-// StepResult belong to the engine and are valid until the next call of any of its methods.
-// Source: docs/wire.md.
+// Ownership: the worker owns the engine. Spans in a StepSlice belong to the caller during Step; spans in a StepResult
+// belong to the engine and are valid until the next call of any of its methods. Source: docs/wire.md.
 #ifndef MESHNET_ENGINE_SHARD_ENGINE_H_
 #define MESHNET_ENGINE_SHARD_ENGINE_H_
 
@@ -29,7 +28,7 @@ struct LayerSpan {
   bool operator==(const LayerSpan&) const = default;
 };
 
-// What an engine is asked to load. 0 stands for the engine's default unless a comment says otherwise.
+// Parameters of a load. 0 means the engine's default unless a comment says otherwise.
 struct LoadPlan {
   LayerSpan layers;                  // layer_end 0: all layers from layer_begin
   std::uint32_t context_length = 0;  // positions a sequence
@@ -43,27 +42,27 @@ struct LoadPlan {
   std::uint32_t fake_layers = 0;         // FakeEngine: layers of the whole "model"
   std::uint32_t fake_width = 0;          // FakeEngine: elements a row
   std::uint32_t fake_step_us = 0;        // FakeEngine: time of one row, a layer
-  std::uint32_t fake_step_fixed_us = 0;  // FakeEngine: time of a step, beside its rows'
+  std::uint32_t fake_step_fixed_us = 0;  // FakeEngine: time of a step, without its rows
   bool profile = false;                  // LlamaEngine: marks the parts of its steps
-  bool keep_rewind_states = false;       // LlamaEngine: if its memory cannot be cut off, keeps states to go back to
+  bool keep_rewind_states = false;       // LlamaEngine: keeps states for rewinds if memory cannot be truncated
 };
 
-// Called while loading with a fraction of 0 to 1, by the loading thread. Returns false to give up.
+// Called by the loading thread with a fraction of 0 to 1. Returns false to cancel the load.
 using LoadObserver = std::function<bool(float)>;
 
-// What a loaded shard is; constant for the engine's life.
+// Facts of a loaded shard; constant for the engine's life.
 struct ShardFacts {
   v1::BoundaryContract contract;    // as reported by the graph that is really built
   std::uint32_t input_width = 0;    // elements a row of "hidden" taken; 0 on the head
   std::uint32_t output_width = 0;   // elements a row of "hidden" given; 0 on the tail
   std::uint32_t max_sequences = 0;  // sequence ids are 0 .. max_sequences - 1
-  std::uint32_t kv_cells = 0;       // that may be reserved in all
+  std::uint32_t kv_cells = 0;       // cells that may be reserved in all
   std::uint32_t max_step_rows = 0;  // rows one Step takes
   std::uint32_t batch_rows = 0;     // rows that are worth batching; at most max_step_rows
   bool mixes_phases = true;         // whether decode and prefill rows may share a step without changing its shape
-  bool truncates = true;            // whether a memory of its kind can be cut off anywhere
+  bool truncates = true;            // whether its memory can be truncated at every position
   std::uint64_t weights_bytes = 0;  // in memory
-  std::uint64_t nextn_bytes = 0;    // tail: of blocks that draft tokens, left in the file while drafts are not spoken
+  std::uint64_t nextn_bytes = 0;    // tail: bytes of blocks that draft tokens, which are not loaded
   std::uint64_t kv_bytes = 0;
   std::uint64_t compute_bytes = 0;
 
@@ -83,20 +82,20 @@ struct StepSlice {
   std::span<const std::uint32_t> logits_rows;  // ascending indices below rows; read on the tail only
 };
 
-// What one slice gave. Where status is not ok, the sequence holds nothing that may be used: close it.
+// Result of one slice. If status is not ok, the sequence's contents may not be used: close it.
 struct StepResult {
   Status status;
   std::span<const float> hidden;  // [rows, output_width]; empty on the tail
   std::span<const float> logits;  // tail: [logits_rows.size(), vocab_size], in their order
 };
 
-// What of a sequence's memory a state holds.
+// The part of a sequence's memory that a state holds.
 enum class StateScope {
-  kWhole,         // all: goes on in any sequence of an engine with the same artifact, layers and settings
-  kNotTruncated,  // what cannot be cut off: windows, open blocks of compressors, recurrent states
+  kWhole,         // all: can be restored in any sequence of an engine with the same artifact, layers and settings
+  kNotTruncated,  // the part that cannot be truncated: windows, open blocks of compressors, recurrent states
 };
 
-// What a sequence held when it was `length` rows long; the engine's own bytes, for this process alone.
+// State of a sequence of `length` rows. The bytes are the engine's own format, for this process only.
 struct SequenceState {
   StateScope scope = StateScope::kWhole;
   std::uint64_t length = 0;
@@ -116,32 +115,32 @@ class ShardEngine {
   // Any thread. Constant.
   virtual const ShardFacts& facts() const = 0;
 
-  // Begins an empty sequence. kTooManySessions for an id out of range, kSessionExists for one that is open, kNotReady
-  // for one whose cells are quarantined after rows that were not finite.
+  // Begins an empty sequence. kTooManySessions if the id is out of range, kSessionExists if it is open, kNotReady if
+  // its cells are quarantined after rows that were not finite.
   virtual Status Open(SequenceId sequence) = 0;
 
-  // Runs the slices as one batch and fills one result for each. A slice that breaks a rule fails alone and is not run:
-  // kUnknownSession, kWrongShape, kWrongSize, kMissingTokenIds, kBadTokenId, kWrongPosition, kContextFull,
-  // kNotFinite (input or output). A status that is not ok (kEngineFailed, kMessageTooLarge) fails all slices.
+  // Runs the slices as one batch and fills one result for each. If a slice breaks a rule, it fails alone and is not
+  // run: kUnknownSession, kWrongShape, kWrongSize, kMissingTokenIds, kBadTokenId, kWrongPosition, kContextFull,
+  // kNotFinite (input or output). If the returned status is not ok (kEngineFailed, kMessageTooLarge), all slices fail.
   virtual Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) = 0;
 
-  // Truncates a sequence to `length` rows: what follows is as if it had never been longer. kWrongPosition beyond its
-  // length, kRewindRefused where there is no way back to there; the sequence is then as it was. After any other code it
-  // holds nothing that may be used.
+  // Truncates a sequence to `length` rows; later steps run as if it had never been longer. If `length` is beyond its
+  // length (kWrongPosition) or cannot be reached (kRewindRefused), the sequence is unchanged. After any other code its
+  // contents may not be used.
   virtual Status Rewind(SequenceId sequence, std::uint64_t length) = 0;
 
-  // What a sequence holds now. kUnknownSession, kNotReady (quarantined), kEngineFailed.
+  // Returns the state of a sequence. kUnknownSession, kNotReady (quarantined), kEngineFailed.
   virtual Result<SequenceState> Save(SequenceId sequence, StateScope scope) = 0;
 
-  // Makes an open sequence what it was when the state was saved. A state of kNotTruncated fits the sequence that it was
-  // taken from alone, where that has not been shorter since. kUnknownSession, kWrongPosition (kNotTruncated, and the
-  // sequence is shorter), kContextFull; kEngineFailed: no state of these layers, and the sequence is to be closed.
+  // Restores an open sequence to a saved state. A kNotTruncated state fits only the sequence that it was taken from,
+  // and only if that has not been shorter since. kUnknownSession, kWrongPosition (kNotTruncated, and the sequence is
+  // shorter), kContextFull. If kEngineFailed, the state is not of these layers; close the sequence.
   virtual Status Restore(SequenceId sequence, const SequenceState& state) = 0;
 
   // Ends a sequence and frees its cells; idempotent.
   virtual void Close(SequenceId sequence) = 0;
 
-  // Rows that a sequence holds; 0 where it is not open.
+  // Rows that a sequence holds; 0 if it is not open.
   virtual std::uint64_t Length(SequenceId sequence) const = 0;
 
   // The ends of the last step's parts, in order; empty unless the plan asked for a profile. Valid until the next step.

@@ -1,5 +1,5 @@
-// The seam by which meshnet-worker-measure marks the parts of an engine's steps (measure/llama_profile.h). The shipped
-// worker has no implementation.
+// The interface by which meshnet-worker-measure marks the parts of an engine's steps (measure/llama_profile.h). The
+// shipped worker has no implementation.
 #ifndef MESHNET_ENGINE_STEP_PROFILE_H_
 #define MESHNET_ENGINE_STEP_PROFILE_H_
 
@@ -20,9 +20,9 @@ class StepProfile {
   // Makes a context that is created with these parameters call this profile.
   virtual void Attach(llama_context_params* params) = 0;
 
-  // A step begins: forgets the last one's marks.
+  // A step begins; the marks of the last one are dropped.
   virtual void Begin() = 0;
-  // The part of this name ends now.
+  // The part with this name ends now.
   virtual void Mark(std::string part) = 0;
 
   virtual std::span<const StepMark> marks() const = 0;

@@ -41,8 +41,8 @@ void BridgeStream::Close() {
 
 void BridgeStream::OnReadDone(bool ok) {
   if (!ok) {
-    // gRPC does not tell an end from bytes that are no batch.
-    status_ = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or what came was no batch");
+    // gRPC does not tell the end of a stream from bytes that are no batch.
+    status_ = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or the bytes were no batch");
     Close();
     return;
   }

@@ -14,13 +14,13 @@
 namespace meshnet {
 
 // gRPC's threads call the reactor; Enqueue, Flush and Close may be called from any thread. Keeps itself alive until
-// gRPC is done with it.
+// gRPC has finished the call.
 class BridgeStream : public grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeBatch> {
  public:
   class Receiver {
    public:
     virtual ~Receiver() = default;
-    // What came at once. One of gRPC's threads, one call of a stream at a time.
+    // Takes messages that arrived together. On gRPC's threads, one call of a stream at a time.
     virtual void ReceiveFromBridge(std::vector<Message>&& messages) = 0;
     virtual void BridgeEnded(const BridgeStream* stream) = 0;
   };
@@ -28,7 +28,7 @@ class BridgeStream : public grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeB
   // `receiver` outlives the stream.
   explicit BridgeStream(Receiver* receiver) : receiver_(receiver) {}
 
-  // Begins to read. `self` is held until the call is done.
+  // Begins to read. `self` is held until the call ends.
   void Start(std::shared_ptr<BridgeStream> self);
 
   void Enqueue(Message&& message);

@@ -45,7 +45,7 @@ void PeerLinks::Enqueue(const std::string& fingerprint, Message&& message) {
   if (peer.is_up()) {
     peer.lanes[lane]->Enqueue(std::move(link));
   } else if (peer.connect_by.has_value()) {
-    // Bounded by the windows that the sessions were admitted with.
+    // The windows of the admitted sessions bound this queue.
     peer.waiting.emplace_back(lane, std::move(link));
   }
 }
@@ -94,7 +94,7 @@ void PeerLinks::AdmitPeer(const std::string& fingerprint, Streams* admitted, Str
 
 void PeerLinks::HelloReceived(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello) {
   if (!IsUsable(hello)) {
-    stream->Close(grpc::StatusCode::FAILED_PRECONDITION, "no wire version in common, or a Hello that says nothing");
+    stream->Close(grpc::StatusCode::FAILED_PRECONDITION, "no common wire version, or an incomplete Hello");
     return;
   }
   const bool is_known = stream->is_dialled() || host_->KnowsPeer(stream->fingerprint());
@@ -120,7 +120,7 @@ void PeerLinks::HelloReceived(const std::shared_ptr<LinkStream>& stream, const v
     }
   }
   if (!is_welcome) stream->Close(grpc::StatusCode::PERMISSION_DENIED, "no session names this certificate");
-  // A session that opened while the peer was being asked about has looked for unknown peers already.
+  // If a session opened while the host was asked, it did not find this unknown peer yet, so ask again.
   if (!is_known && host_->KnowsPeer(stream->fingerprint())) {
     Streams admitted;
     const std::lock_guard lock(mutex_);
@@ -131,7 +131,7 @@ void PeerLinks::HelloReceived(const std::shared_ptr<LinkStream>& stream, const v
   stream->Flush();
 }
 
-// Two ends that dial each other at once keep the connection that the smaller fingerprint dialled.
+// If two workers dial each other at once, they keep the connection dialled by the smaller fingerprint.
 void PeerLinks::Adopt(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello, Streams* doomed) {
   Peer& peer = peers_[stream->fingerprint()];
   const bool is_same = peer.connection == hello.connection();
@@ -169,7 +169,7 @@ void PeerLinks::MessagesReceived(const std::shared_ptr<LinkStream>& stream, std:
   {
     const std::lock_guard lock(mutex_);
     const auto peer = peers_.find(stream->fingerprint());
-    // A lane that was not adopted has no business to send.
+    // A lane that was not adopted may not send.
     if (peer == peers_.end() || peer->second.connection != stream->connection()) return;
   }
   const Status status = host_->ReceiveFromPeer(stream->fingerprint(), std::move(messages));

@@ -1,9 +1,10 @@
-// Connections to other workers: dialled or accepted as the sessions' edges say, two lanes each, one connection a peer.
+// Connections to other workers. They are dialled or accepted as the sessions' edges say; each peer has one connection
+// of two lanes.
 //
-// A peer is named by its certificate's fingerprint. It is welcome while an open session has an edge to it; an unknown
-// peer waits a moment, since the site opens a route's stages in no particular order, and is then turned away. A dial
-// that fails is repeated with backoff until the connect deadline; a connection that breaks is told to the host at once
-// and is dialled again by the next session that wants it. Source: docs/wire.md.
+// A peer is identified by its certificate's fingerprint. It is accepted while an open session has an edge to it. An
+// unknown peer waits a moment, since the site opens a route's stages in no particular order, and is then refused. If a
+// dial fails, it is repeated with backoff until the connect deadline. If a connection breaks, the host is told at once,
+// and the next session that needs it dials again. Source: docs/wire.md.
 #ifndef MESHNET_LINK_LINK_H_
 #define MESHNET_LINK_LINK_H_
 
@@ -28,19 +29,19 @@ namespace meshnet {
 
 struct LinkOptions {
   std::string listen_address;   // host:port, port 0 for a free one; empty: dial only
-  std::string local_directory;  // where peers of this user and machine meet, see local_links.h; empty: nowhere
+  std::string local_directory;  // where peers of this user and machine connect, see local_links.h; empty: none
   std::chrono::milliseconds connect_deadline{5000};
   std::chrono::milliseconds unknown_peer_grace{2000};
 };
 
 class PeerLinks : public LinkStream::Receiver {
  public:
-  // Called without locks, on gRPC's threads or the links' own.
+  // Called without locks, on gRPC's threads or the threads of PeerLinks.
   class Host {
    public:
     virtual ~Host() = default;
     virtual bool KnowsPeer(const std::string& fingerprint) = 0;
-    // What came at once. A status that is not ok disconnects the peer.
+    // Takes messages that arrived together. If the status is not ok, the peer is disconnected.
     virtual Status ReceiveFromPeer(const std::string& fingerprint, std::vector<Message>&& messages) = 0;
     virtual void PeerLost(const std::string& fingerprint, const std::string& why) = 0;
   };
@@ -49,14 +50,14 @@ class PeerLinks : public LinkStream::Receiver {
   PeerLinks(LinkOptions options, PeerIdentity identity, Host* host);
   ~PeerLinks() override;
 
-  // Begins to listen where the options say so. kInvalidArgument: an address or a directory that cannot be used.
+  // Begins to listen at the addresses of the options. kInvalidArgument if an address or a directory cannot be used.
   Status Listen();
   const std::string& address() const { return address_; }
   const std::string& fingerprint() const { return identity_.fingerprint; }
 
-  // Any thread. An open session has this edge: connect, or let the peer in.
+  // Any thread. An open session has this edge: dials the peer, or accepts it.
   void Want(const EdgeTerms& edge);
-  // Any thread; never blocks. What is sent before the connection stands waits for it.
+  // Any thread; never blocks. Messages wait until the connection is ready.
   void Enqueue(const std::string& fingerprint, Message&& message);
   void Flush();
 
@@ -64,8 +65,8 @@ class PeerLinks : public LinkStream::Receiver {
   enum Lane { kDecode = 0, kBulk = 1, kLanes = 2 };
 
   struct Peer {
-    std::string address;     // to dial; empty where the peer dials
-    std::string connection;  // id of the connection in use or under way
+    std::string address;     // to dial; empty if the peer dials
+    std::string connection;  // id of the connection that is open or being opened
     std::array<std::shared_ptr<LinkStream>, kLanes> lanes;
     std::array<bool, kLanes> has_hello{};
     std::deque<std::pair<Lane, v1::LinkMessage>> waiting;
@@ -89,7 +90,7 @@ class PeerLinks : public LinkStream::Receiver {
   void MessagesReceived(const std::shared_ptr<LinkStream>& stream, std::vector<Message>&& messages) override;
   void StreamEnded(const std::shared_ptr<LinkStream>& stream, const std::string& why) override;
 
-  // With mutex_ held; streams to close afterwards are appended to `doomed`.
+  // Call with mutex_ held; streams that the caller has to close are appended to `doomed`.
   using Streams = std::vector<std::shared_ptr<LinkStream>>;
   Streams Dial(const std::string& fingerprint, Peer* peer);
   void Adopt(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello, Streams* doomed);

@@ -11,14 +11,14 @@
 
 namespace meshnet {
 
-// Asks the client for a certificate and for proof of its key; which certificates are welcome is decided by the stream.
+// Asks the client for a certificate and for proof of its key; the stream decides which certificates are accepted.
 std::shared_ptr<grpc::ServerCredentials> LinkServerCredentials(const PeerIdentity& identity);
 
-// Shows our certificate and accepts exactly the one with that fingerprint.
+// Shows our certificate and accepts only the certificate with this fingerprint.
 std::shared_ptr<grpc::ChannelCredentials> LinkChannelCredentials(const PeerIdentity& identity,
                                                                  const std::string& peer_fingerprint);
 
-// The fingerprint that the other end of a call has proved; empty where it has proved none.
+// The fingerprint that the other end of a call has proved; empty if it has proved none.
 std::string ProvedFingerprint(const grpc::AuthContext& context);
 
 }  // namespace meshnet

@@ -16,10 +16,11 @@ constexpr char kUnixScheme[] = "unix:";
 constexpr std::chrono::seconds kIdleConnection{60};
 constexpr std::chrono::seconds kTimerMax{10};
 constexpr int kKeepaliveMs = 5000;
-// What a stream takes before it is read. gRPC begins with 64 KiB and learns more from round trips, so that the first
-// prompt over a long way would wait for several; here credits bound what is sent, and whoever reads never waits.
+// Bytes that a stream accepts before they are read. gRPC begins with 64 KiB and grows it by round trips, so the first
+// prompt over a long distance would wait for several of them. Credits bound the bytes in flight, and readers never
+// wait.
 constexpr int kStreamWindowBytes = 4 * 1024 * 1024;
-// gRPC's own limit is two minutes: unknown peers that only connect would hold every descriptor for that long.
+// gRPC's own limit is two minutes: unknown peers that only connect could hold every descriptor for that long.
 constexpr int kHandshakeMs = 5000;
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
@@ -42,7 +43,7 @@ std::string FromHex(std::string_view hex) {
 
 bool IsLocal(const grpc::CallbackServerContext& context) { return context.peer().rfind(kUnixScheme, 0) == 0; }
 
-// Answers nothing: the caller has shown no certificate, or has not said who it is.
+// Refuses a call whose caller has shown no certificate or claimed no fingerprint.
 class Refusal : public grpc::ServerBidiReactor<v1::LinkMessage, v1::LinkMessage> {
  public:
   Refusal() {
@@ -118,11 +119,11 @@ PeerLinks::Streams PeerLinks::Dial(const std::string& fingerprint, Peer* peer) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Connections are never shared: each is pinned to a certificate of its own.
+  // Connections are never shared: each is pinned to its own certificate.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetSslTargetNameOverride(kCertificateName);
-  // A socket may be there without its worker, or a worker without the session yet: both ways are tried by turns.
+  // A socket may exist without its worker, or a worker without the session yet, so both ways are tried in turn.
   const bool is_local = peer->failed_dials % 2 == 0 && !options_.local_directory.empty() &&
                         HasLocalLink(options_.local_directory, fingerprint);
   const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
@@ -200,7 +201,7 @@ void PeerLinks::TimerLoop() {
   }
 }
 
-// A connection that no session has an edge to is closed after a while.
+// Closes a connection after a while if no session has an edge to its peer.
 void PeerLinks::CloseIdle(const std::vector<std::string>& fingerprints) {
   Streams doomed;
   for (const std::string& fingerprint : fingerprints) {

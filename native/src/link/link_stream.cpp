@@ -5,8 +5,8 @@
 namespace meshnet {
 namespace {
 
-// What waits while a write is under way goes out with the next one: a step's acknowledgement with its frame, the frames
-// of all sessions in a step together. Prompt chunks are larger than this and travel alone.
+// Messages that wait during a write go out together with the next one: a step's acknowledgement with its frame, and the
+// frames of all sessions in a step. Prompt chunks are larger than this and travel alone.
 constexpr std::size_t kBatchBytes = 64 * 1024;
 
 void MoveBody(v1::LinkMessage* from, v1::LinkItem* to) {
@@ -17,7 +17,7 @@ void MoveBody(v1::LinkMessage* from, v1::LinkItem* to) {
   }
 }
 
-// Appends what `from`, a LinkMessage or a LinkItem, holds. False where it holds nothing.
+// Appends the message in `from`, a LinkMessage or a LinkItem. Returns false if there is none.
 template <typename Body>
 bool Take(Body* from, std::vector<Message>* messages) {
   if (from->has_frame()) messages->emplace_back(std::move(*from->mutable_frame()));
@@ -60,8 +60,8 @@ void LinkStream::Close(grpc::StatusCode code, const std::string& why) {
 void LinkStream::Read(bool ok) {
   const std::shared_ptr<LinkStream> self = self_;  // Close may let OnDone run at once, on another thread
   if (!ok) {
-    // gRPC does not tell an end from bytes that are no message.
-    Close(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or what came was no message");
+    // gRPC does not tell the end of a stream from bytes that are no message.
+    Close(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or the bytes were no message");
     return;
   }
   outbox_.Hold();
@@ -70,7 +70,7 @@ void LinkStream::Read(bool ok) {
   if (message.has_hello() != !has_hello_) {
     Close(grpc::StatusCode::INVALID_ARGUMENT, "Hello comes first, and once");
   } else if (message.more_size() > (has_hello_ ? kMaxLinkItems : 0)) {
-    Close(grpc::StatusCode::INVALID_ARGUMENT, "more in a message than it may hold");
+    Close(grpc::StatusCode::INVALID_ARGUMENT, "a message holds too many items");
   } else if (message.has_hello()) {
     has_hello_ = true;
     receiver_->HelloReceived(self, message.hello());
@@ -126,7 +126,7 @@ void DialledLinkStream::Start(std::shared_ptr<LinkStream> self, const std::strin
   self_ = std::move(self);
   if (!claimed_fingerprint.empty()) context_.AddMetadata(kClaimedFingerprintHeader, claimed_fingerprint);
   stub_->async()->Link(&context_, this);
-  // Writes come from other threads than gRPC's: the call stays until FinishNow lets go.
+  // Writes come from other threads than gRPC's, so the hold keeps the call until FinishNow releases it.
   AddHold();
   StartRead(&incoming_);
   StartCall();

@@ -1,4 +1,4 @@
-// One lane of a connection between two workers: a Link call, whoever dialled it. Symmetric after Hello.
+// One lane of a connection between two workers: a Link call. After Hello both ends behave alike.
 #ifndef MESHNET_LINK_LINK_STREAM_H_
 #define MESHNET_LINK_LINK_STREAM_H_
 
@@ -14,10 +14,10 @@
 
 namespace meshnet {
 
-// A peer at a local socket only claims its fingerprint (hex), in this header.
+// At a local socket a peer only claims its fingerprint (hex), in this header.
 inline constexpr char kClaimedFingerprintHeader[] = "meshnet-claimed-fingerprint";
 
-// Any thread. Keeps itself alive until gRPC is done with it.
+// Any thread. Keeps itself alive until gRPC has finished the call.
 class LinkStream {
  public:
   // gRPC's threads call these, one of a stream at a time.
@@ -41,7 +41,7 @@ class LinkStream {
 
   void Enqueue(v1::LinkMessage&& message);
   void Flush();
-  // Ends the stream; the status is told to the peer where this end accepted. Idempotent.
+  // Ends the stream; if this end accepted it, the peer is told the status. Idempotent.
   void Close(grpc::StatusCode code, const std::string& why);
 
  protected:
@@ -95,7 +95,7 @@ class AcceptedLinkStream : public LinkStream, public grpc::ServerBidiReactor<v1:
 class DialledLinkStream : public LinkStream, public grpc::ClientBidiReactor<v1::LinkMessage, v1::LinkMessage> {
  public:
   DialledLinkStream(Receiver* receiver, std::shared_ptr<grpc::Channel> channel, std::string fingerprint);
-  // claimed_fingerprint: hex; empty where a certificate proves it.
+  // claimed_fingerprint: hex; empty if a certificate proves the fingerprint.
   void Start(std::shared_ptr<LinkStream> self, const std::string& claimed_fingerprint);
 
   void OnReadDone(bool ok) override { Read(ok); }

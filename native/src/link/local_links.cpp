@@ -15,7 +15,8 @@
 namespace meshnet {
 namespace {
 
-// Of the fingerprint's hexadecimal digits: enough to tell workers apart, few enough for a socket's path.
+// Number of the fingerprint's hexadecimal digits in a socket's name: enough to tell workers apart, few enough for its
+// path.
 constexpr std::size_t kNameDigits = 32;
 constexpr char kSuffix[] = ".sock";
 

@@ -1,5 +1,5 @@
-// This worker's name among peers: a key and a self-signed certificate, made anew at each start and kept in memory only.
-// Peers are told its fingerprint by the site; no authority, host name or date takes part.
+// This worker's identity among peers: a key and a self-signed certificate, made anew at each start and kept in memory
+// only. The site tells peers its fingerprint; no authority, host name or date is checked.
 #ifndef MESHNET_LINK_PEER_IDENTITY_H_
 #define MESHNET_LINK_PEER_IDENTITY_H_
 
@@ -9,7 +9,7 @@
 
 namespace meshnet {
 
-// In every certificate and in every handshake, so that gRPC finds what it looks for; it proves nothing.
+// The name in every certificate and handshake, because gRPC requires one; it proves nothing.
 inline constexpr char kCertificateName[] = "meshnet-worker";
 
 struct PeerIdentity {
@@ -20,7 +20,7 @@ struct PeerIdentity {
 
 Result<PeerIdentity> CreatePeerIdentity();
 
-// The fingerprint of the first certificate in PEM text; empty where there is none.
+// The fingerprint of the first certificate in PEM text; empty if there is none.
 std::string FingerprintOf(const std::string& certificate_pem);
 
 }  // namespace meshnet

@@ -1,8 +1,8 @@
-// What waits to be written on one gRPC stream of the callback API, which allows one write at a time.
+// Items that wait to be written on one gRPC stream of the callback API, which allows one write at a time.
 //
-// Thread-safe. The owner calls its reactor outside of this class's lock. "Finish now" is returned exactly once: when
-// the stream is closed and nobody is about to start an operation, since a reactor must start none after it has
-// finished. A write holds from BeginWrite to EndWrite, a read callback from Hold to Release.
+// Thread-safe. The owner calls its reactor outside of this class's lock. A reactor must start no operation after it has
+// finished. So "finish now" is returned exactly once: when the stream is closed and no thread is about to start an
+// operation. A write holds from BeginWrite to EndWrite, a read callback from Hold to Release.
 #ifndef MESHNET_LINK_STREAM_OUTBOX_H_
 #define MESHNET_LINK_STREAM_OUTBOX_H_
 
@@ -15,10 +15,10 @@ namespace meshnet {
 template <typename Item, typename Batch>
 class StreamOutbox {
  public:
-  // More than any admitted set of windows needs; a reader that is this far behind is cut off.
+  // More than any admitted set of windows needs. If a reader is this far behind, the stream is closed.
   static constexpr std::size_t kMaxItems = 1 << 16;
 
-  // Appends an item; dropped once closed. False where the reader is too far behind.
+  // Appends an item; drops it once closed. Returns false if the reader is too far behind.
   bool Add(Item&& item) {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return true;
@@ -27,7 +27,7 @@ class StreamOutbox {
     return true;
   }
 
-  // Where a write may start and something waits: packs items with `pack(deque*, Batch*)` and returns what to write.
+  // If a write may start and items wait: packs them with `pack(deque*, Batch*)` and returns the batch to write.
   template <typename Pack>
   Batch* BeginWrite(Pack pack) {
     const std::lock_guard lock(mutex_);
@@ -59,7 +59,7 @@ class StreamOutbox {
     return TakeFinish();
   }
 
-  // Nothing more is written. True: finish now. Idempotent.
+  // No more items are written. True: finish now. Idempotent.
   bool Close() {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;

@@ -1,5 +1,5 @@
-// What a shard does, kept for one debugging reader. Copies nothing while nobody reads.
-// Thread-safe; whoever adds never waits for the reader.
+// Items of a shard's work, kept for one debugging reader. Copies nothing while no reader is attached. Thread-safe; a
+// thread that adds items never waits for the reader.
 #ifndef MESHNET_MEASURE_CAPTURE_H_
 #define MESHNET_MEASURE_CAPTURE_H_
 
@@ -17,25 +17,25 @@ namespace meshnet {
 template <typename Item>
 class Capture {
  public:
-  // Items that wait for the reader; one more ends the capture.
+  // Largest number of items that wait for the reader; one more ends the capture.
   static constexpr std::size_t kItemsMax = 64;
 
-  // Begins a capture. kNotReady where one runs or the shard is being unloaded.
+  // Begins a capture. kNotReady if one is running or the shard is being unloaded.
   Status Begin() {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kClosed) return {Code::kNotReady, "the shard is being unloaded"};
-    if (state_ != State::kIdle) return {Code::kNotReady, "it is being captured already"};
+    if (state_ != State::kIdle) return {Code::kNotReady, "a capture is running already"};
     state_ = State::kRunning;
     return Status::Ok();
   }
 
-  // Whether somebody reads.
+  // Whether a reader is attached.
   bool is_running() const {
     const std::lock_guard lock(mutex_);
     return state_ == State::kRunning;
   }
 
-  // Ends the capture and drops what waits; idempotent.
+  // Ends the capture and drops waiting items; idempotent.
   void End() {
     const std::lock_guard lock(mutex_);
     waiting_.clear();
@@ -49,7 +49,7 @@ class Capture {
     changed_.notify_all();
   }
 
-  // Where a capture runs: appends an item that `fill(Item*)` fills in.
+  // If a capture is running, appends an item that `fill(Item*)` fills in.
   template <typename Fill>
   void Add(Fill fill) {
     const std::lock_guard lock(mutex_);
@@ -62,8 +62,8 @@ class Capture {
     changed_.notify_all();
   }
 
-  // The oldest item, waited for until `until`; none where nothing came. kMessageTooLarge once the reader has taken what
-  // was kept before it fell behind, kNotReady once the shard is being unloaded.
+  // Takes the oldest item; waits for it until `until`, and returns none if none came. If the reader fell behind,
+  // kMessageTooLarge after the kept items; if the shard is being unloaded, kNotReady.
   Result<std::optional<Item>> Take(TimePoint until) {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, until, [this] { return !waiting_.empty() || state_ != State::kRunning; });

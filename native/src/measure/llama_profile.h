@@ -1,7 +1,7 @@
-// When the parts of a step ended, as seen through llama.cpp's evaluation callback: the graph ready, groups of layers
-// done, the norm before the head done. A graph that is watched is computed piece by piece, which costs a few wake-ups
-// of the engine's threads; so it is for measuring, and off otherwise.
-// Compute thread only. Must outlive the context it is given to.
+// Times at which the parts of a step ended, from llama.cpp's evaluation callback: the graph ready, groups of layers
+// done, the norm before the head done. A watched graph is computed piece by piece, which costs a few wake-ups of the
+// engine's threads, so it is off unless a benchmark asks for it. Compute thread only. Must outlive the context that it
+// is attached to.
 #ifndef MESHNET_MEASURE_LLAMA_PROFILE_H_
 #define MESHNET_MEASURE_LLAMA_PROFILE_H_
 
@@ -17,7 +17,7 @@ namespace meshnet {
 
 class LlamaProfile : public StepProfile {
  public:
-  // Layers that are marked as one.
+  // Number of layers in a group, which has one mark.
   static constexpr int kGroupLayers = 5;
 
   void Attach(llama_context_params* params) override;
@@ -26,7 +26,7 @@ class LlamaProfile : public StepProfile {
   std::span<const StepMark> marks() const override { return marks_; }
 
  private:
-  // llama.cpp asks before each node (`ask`) whether it is wanted, and calls again once a wanted one is computed.
+  // llama.cpp asks before each node (`ask`) whether to observe it, and calls again once an observed node is computed.
   bool Observe(const ggml_tensor* node, bool ask);
 
   std::vector<StepMark> marks_;

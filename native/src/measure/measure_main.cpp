@@ -1,5 +1,5 @@
 // meshnet-worker-measure: the worker with captures and profiles, for benchmarks and the comparisons of `make parity`.
-// It gives what sessions compute to the process that can reach its socket, so it is not shipped.
+// Any process that can reach its socket can read the sessions' results, so it is not shipped.
 #include "measure/measure_service.h"
 #include "process/worker_program.h"
 #if MESHNET_WITH_LLAMA

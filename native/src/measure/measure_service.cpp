@@ -7,7 +7,7 @@
 namespace meshnet {
 namespace {
 
-// How often a waiting stream looks whether its client is still there.
+// How often a waiting stream checks that its client is still connected.
 constexpr std::chrono::milliseconds kWatchSlice{500};
 
 }  // namespace
@@ -19,13 +19,13 @@ std::shared_ptr<ShardCaptures> MeasureService::MakeCaptures() {
   return captures;
 }
 
-// Hands on what one of the loaded shard's captures gives until the caller has enough or falls behind.
+// Sends the items of one of the loaded shard's captures until the caller has enough or falls behind.
 template <typename Item>
 grpc::Status MeasureService::Stream(Capture<Item> ShardCaptures::* member, grpc::ServerContext* context,
                                     grpc::ServerWriter<Item>* writer) {
   std::shared_ptr<ShardCaptures> captures;
   {
-    // The shard itself is not held: that would put off its unloading.
+    // The shard itself is not held, since that would delay its unloading.
     const std::lock_guard lock(mutex_);
     captures = captures_.lock();
   }

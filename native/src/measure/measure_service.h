@@ -1,4 +1,4 @@
-// The Measure service: what a debugging reader asks of meshnet-worker-measure, on the socket of its Worker service.
+// The Measure service of meshnet-worker-measure for a debugging reader, on the socket of its Worker service.
 #ifndef MESHNET_MEASURE_MEASURE_SERVICE_H_
 #define MESHNET_MEASURE_MEASURE_SERVICE_H_
 
@@ -12,10 +12,10 @@
 
 namespace meshnet {
 
-// gRPC's threads call the methods, any number at once. Both are streams that block until their reader goes.
+// gRPC's threads call the methods, any number at once. Both are streams that block until their reader disconnects.
 class MeasureService : public v1::Measure::Service {
  public:
-  // The captures of a shard that is being loaded; later calls read from them. Any thread.
+  // Makes the captures of a shard that is being loaded; later calls read from them. Any thread.
   std::shared_ptr<ShardCaptures> MakeCaptures();
 
   grpc::Status CaptureLogits(grpc::ServerContext* context, const v1::CaptureLogitsRequest* request,

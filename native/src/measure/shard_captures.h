@@ -1,4 +1,4 @@
-// What a debugging reader may see of a shard: the logits that tokens are drawn from, and when its steps ran.
+// The captures of a shard for a debugging reader: the logits that tokens are drawn from, and the times of its steps.
 // The captures are thread-safe, as Capture is.
 #ifndef MESHNET_MEASURE_SHARD_CAPTURES_H_
 #define MESHNET_MEASURE_SHARD_CAPTURES_H_

@@ -10,7 +10,7 @@ std::uint64_t MonotonicMicroseconds(TimePoint at) {
 std::vector<v1::CapturedStep> TraceSteps(std::span<const StepItem> items, std::span<const StepMark> marks) {
   std::vector<v1::CapturedStep> traced;
   for (const StepItem& item : items) {
-    if (item.begin_at == TimePoint()) continue;  // refused before the engine
+    if (item.begin_at == TimePoint()) continue;  // refused before it reached the engine
     const v1::Frame& frame = item.rows.frame;
     v1::CapturedStep& step = traced.emplace_back();
     step.set_session(frame.session());

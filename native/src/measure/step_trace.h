@@ -1,4 +1,4 @@
-// What one step took, item by item, for whoever captures steps.
+// The times of one step, item by item, for a capture of steps.
 #ifndef MESHNET_MEASURE_STEP_TRACE_H_
 #define MESHNET_MEASURE_STEP_TRACE_H_
 
@@ -11,10 +11,10 @@
 
 namespace meshnet {
 
-// One message for each item that the engine ran; `sent_us` is not known yet. Items were run and not committed yet.
+// One message for each item that the engine ran; `sent_us` is not set yet. The items were run and not committed yet.
 std::vector<v1::CapturedStep> TraceSteps(std::span<const StepItem> items, std::span<const StepMark> marks);
 
-// The moment on the machine's monotonic clock, which all of its processes share.
+// Microseconds on the machine's monotonic clock, which all of its processes share.
 std::uint64_t MonotonicMicroseconds(TimePoint at);
 
 }  // namespace meshnet

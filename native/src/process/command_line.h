@@ -9,12 +9,12 @@ namespace meshnet {
 
 enum class Command { kHelp, kVersion, kListDevices, kServe, kInvalid };
 
-// What serving needs.
+// Options of a worker that serves.
 struct ServeOptions {
   std::string socket_path;
   int parent_pid = 0;       // 0: not tied to a parent
-  std::string link_listen;  // host:port; empty: no peer listener
-  std::string local_links;  // directory; empty: peers of this machine are as far as others
+  std::string link_listen;  // host:port; empty: does not listen for peers
+  std::string local_links;  // directory; empty: peers of this machine are treated like remote ones
 };
 
 struct CommandLine {

@@ -1,4 +1,4 @@
-// The Worker service: what the agent asks of its own worker, on a Unix socket. Translates, decides nothing.
+// The Worker service, which the agent calls on its own worker's Unix socket. Translates calls; WorkerHost decides.
 #ifndef MESHNET_PROCESS_GRPC_SERVICE_H_
 #define MESHNET_PROCESS_GRPC_SERVICE_H_
 
@@ -13,13 +13,13 @@
 namespace meshnet {
 
 struct ServiceOptions {
-  std::string version_json;  // what --version prints
-  std::string devices_json;  // what --list-devices prints
+  std::string version_json;  // output of --version
+  std::string devices_json;  // output of --list-devices
   EngineLoader load_fake;
   EngineLoader load_llama;  // empty in a build without llama.cpp
 };
 
-// The one translation of our codes into gRPC's; the message begins with the stable code.
+// Translates our codes into gRPC's; the message begins with the stable code.
 grpc::Status ToGrpc(const Status& status);
 
 // gRPC's threads call the methods, any number at once. Blocking calls: Load and WatchStatus (streams), Unload, Probe.
@@ -28,7 +28,7 @@ class WorkerService : public v1::Worker::WithCallbackMethod_Bridge<v1::Worker::S
   // `host` outlives the service.
   WorkerService(WorkerHost* host, ServiceOptions options);
 
-  // Ends the calls that wait; new ones return at once.
+  // Ends calls that wait; new calls return at once.
   void Stop();
 
   grpc::Status Describe(grpc::ServerContext* context, const v1::DescribeRequest* request,

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Names come from drivers and may hold any bytes: replaced, never thrown on.
+// Names come from drivers and may hold any bytes; invalid ones are replaced, so that dump does not throw.
 std::string Print(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 Json ExactClassJson(const ExactClass& exact) {

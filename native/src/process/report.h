@@ -1,4 +1,4 @@
-// What the worker prints about itself, as JSON for programs (the agent, tests) and people.
+// The worker's reports about itself, as JSON for programs (the agent, tests) and people.
 #ifndef MESHNET_PROCESS_REPORT_H_
 #define MESHNET_PROCESS_REPORT_H_
 

@@ -30,8 +30,8 @@ sigset_t BlockSignals() {
 
 bool IsOrphan(const ServeOptions& options) { return options.parent_pid != 0 && getppid() != options.parent_pid; }
 
-// The kernel tells us when the thread that started us ends, which may be long before its process does: the signal only
-// makes us look. Looking every second as well covers an end between fork and prctl.
+// The kernel signals the end of the thread that started us, which may be long before its process ends, so on a signal
+// the parent is only checked. A check every second also covers an end between fork and prctl.
 void WaitForEnd(const ServeOptions& options, const sigset_t& signals) {
   if (options.parent_pid != 0) prctl(PR_SET_PDEATHSIG, SIGHUP);
   const timespec second{1, 0};
@@ -61,7 +61,7 @@ void PrintReady(const ServeOptions& options, const WorkerHost& host) {
 int Serve(const ServeOptions& options, ServiceOptions service_options, const Measurement& measurement) {
   const sigset_t signals = BlockSignals();
   umask(0077);
-  // Undecodable bytes are answered, not logged: a peer could fill the disk with them.
+  // Bytes that cannot be decoded are answered, not logged: a peer could fill the disk with log lines.
   google::protobuf::SetLogHandler(nullptr);
   Result<PeerIdentity> identity = CreatePeerIdentity();
   if (!identity.ok()) return Fail(identity.status().message());

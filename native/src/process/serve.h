@@ -9,7 +9,7 @@
 
 namespace meshnet {
 
-// What meshnet-worker-measure serves beside the Worker service; empty in the shipped worker.
+// The service that meshnet-worker-measure adds to the Worker service; empty in the shipped worker.
 struct Measurement {
   StepObserverFactory make_observer;
   grpc::Service* service = nullptr;  // outlives Serve

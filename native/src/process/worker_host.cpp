@@ -7,8 +7,8 @@
 namespace meshnet {
 namespace {
 
-// A system without semaphores costs speed, not service: it is said, and the worker serves. A wrong path is a fault of
-// the caller.
+// A system without semaphores costs speed, not service, so the worker logs it and serves. A wrong path is the caller's
+// mistake.
 Result<std::unique_ptr<ComputeTurn>> OpenTurn(const std::string& turn_path) {
   if (turn_path.empty()) return std::unique_ptr<ComputeTurn>(std::make_unique<NoTurn>());
   Result<std::unique_ptr<MachineTurn>> turn = MachineTurn::Open(turn_path);
@@ -53,7 +53,7 @@ void WorkerHost::Unload() {
     const std::lock_guard lock(mutex_);
     stage = std::exchange(stage_, nullptr);
   }
-  // The last holder ends its threads: here, or an RPC that is still using it.
+  // The last holder ends the threads: this function, or an RPC that still uses the worker.
 }
 
 std::shared_ptr<StageWorker> WorkerHost::stage() const {
@@ -102,7 +102,7 @@ void WorkerHost::Enqueue(Outgoing&& outgoing) {
   } else if (const std::shared_ptr<BridgeStream> stream = bridge()) {
     stream->Enqueue(std::move(outgoing.message));
   }
-  // Without a bridge nobody is there to read; token events are kept by their session and sent again.
+  // If no bridge is attached, the messages are dropped; sessions keep their token events and send them again.
 }
 
 void WorkerHost::Flush() {
@@ -113,7 +113,7 @@ void WorkerHost::Flush() {
 void WorkerHost::ReceiveFromBridge(std::vector<Message>&& messages) {
   const std::shared_ptr<StageWorker> stage = this->stage();
   if (stage == nullptr) return;
-  // What cannot be attributed to a session is counted and dropped: the connection is the agent's own.
+  // A message that belongs to no session is counted and dropped, since the connection is the agent's own.
   const Status status = stage->Receive({}, std::move(messages));
   (void)status;
 }

@@ -1,5 +1,5 @@
-// The worker as a whole: the loaded shard, the agent's bridge and the links to peers, and the way of a message between
-// them. Thread-safe; any thread.
+// The whole worker: the loaded shard, the agent's bridge, the links to peers, and the paths of messages between them.
+// Thread-safe; any thread.
 #ifndef MESHNET_PROCESS_WORKER_HOST_H_
 #define MESHNET_PROCESS_WORKER_HOST_H_
 
@@ -14,32 +14,32 @@
 
 namespace meshnet {
 
-// How an engine of one kind is loaded; the composition root knows which kinds this build has.
+// Loads an engine of one kind; main.cpp and measure/measure_main.cpp know the kinds of their build.
 using EngineLoader =
     std::function<Result<std::unique_ptr<ShardEngine>>(const LoadPlan& plan, const LoadObserver& observer)>;
 
 class WorkerHost : public MessageSink, public BridgeStream::Receiver, public PeerLinks::Host {
  public:
-  // `make_observer` is asked for an observer of each shard that is loaded; empty: nobody observes.
+  // `make_observer` makes an observer for each shard that is loaded; if empty, steps are not observed.
   WorkerHost(LinkOptions link_options, PeerIdentity identity, StepObserverFactory make_observer = {});
   ~WorkerHost() override;
 
-  // Begins to listen for peers where the options say so.
+  // Begins to listen for peers at the addresses of the options.
   Status Start() { return links_.Listen(); }
 
-  // Loads a shard; one at a time, and only where none is loaded (kNotReady). Blocks for the load. Its steps take the
-  // turn of `turn_path`, where there is one; kInvalidArgument for a path that MachineTurn refuses.
+  // Loads a shard; kNotReady if one is loaded or being loaded. Blocks during the load. Its steps take the turn of
+  // `turn_path`, if not empty; kInvalidArgument if MachineTurn refuses the path.
   Status Load(const EngineLoader& loader, const LoadPlan& plan, const std::string& turn_path,
               const LoadObserver& observer);
-  // Ends all sessions and frees the engine; idempotent. Waits for the step that is running.
+  // Ends all sessions and frees the engine; idempotent. Waits for the running step.
   void Unload();
-  // The loaded shard; none before Load. Holding it keeps it alive.
+  // The loaded shard; null before Load. Holding it keeps it alive.
   std::shared_ptr<StageWorker> stage() const;
 
   // Admits a session on the loaded shard and connects its edges.
   Status OpenSession(const v1::SessionSpec& spec);
 
-  // A Bridge call of the agent; a newer one takes the place of an older one.
+  // Attaches a Bridge call of the agent; a newer call replaces an older one.
   std::shared_ptr<BridgeStream> AttachBridge();
 
   const PeerLinks& links() const { return links_; }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kExitUsage = 2;
 
-// The arithmetic of FakeEngine, which a build without llama.cpp has alone, runs on no device.
+// FakeEngine, the only engine of a build without llama.cpp, runs on no device.
 std::string Devices(const WorkerProgram& program) {
   return DeviceReport(program.list_devices ? program.list_devices() : std::vector<Device>());
 }

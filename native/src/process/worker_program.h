@@ -1,4 +1,4 @@
-// What meshnet-worker and meshnet-worker-measure have in common: the command line and what it asks for.
+// The code that meshnet-worker and meshnet-worker-measure share: reads the command line and runs its command.
 #ifndef MESHNET_PROCESS_WORKER_PROGRAM_H_
 #define MESHNET_PROCESS_WORKER_PROGRAM_H_
 
@@ -10,14 +10,14 @@
 
 namespace meshnet {
 
-// The parts that main.cpp and measure/measure_main.cpp put together.
+// The parts in which the two programs differ.
 struct WorkerProgram {
   std::function<std::vector<Device>()> list_devices;  // empty in a build without llama.cpp
   EngineLoader load_llama;                            // empty in a build without llama.cpp
   Measurement measurement;
 };
 
-// Does what the command line says. Returns the exit status: 0 done, 1 cannot serve, 2 wrong command line.
+// Runs the command line. Returns the exit status: 0 done, 1 cannot serve, 2 wrong command line.
 int RunProgram(const WorkerProgram& program, int argc, char** argv);
 
 }  // namespace meshnet

@@ -1,8 +1,8 @@
-// Whether a step is worth delaying for rows that are about to arrive, so that they are computed in the same batch.
+// Decides if a step is delayed for rows that are about to arrive, so that they are computed in the same batch.
 //
-// Stages of one machine compute in turn. Sessions whose steps have once fallen apart into groups would stay apart: the
-// rows of the one group arrive just after the step of the other has begun, and every group pays for reading the
-// weights. A short delay joins them, once. If no rows arrive in the delay, it is tried ever more rarely. Pure; not
+// Stages of one machine compute in turn. Once the steps of its sessions have fallen apart into groups, they stay apart:
+// the rows of one group arrive just after the step of the other has begun, and every group pays for reading the
+// weights. A short delay joins them once. If no rows arrive during a delay, it is tried ever more rarely. Pure; not
 // thread-safe.
 #ifndef MESHNET_SESSION_BATCHING_DELAY_H_
 #define MESHNET_SESSION_BATCHING_DELAY_H_

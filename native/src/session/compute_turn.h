@@ -1,6 +1,6 @@
-// The right to compute on this machine. A turn held for each step makes workers that share its cores alternate; what
-// that is worth is in docs/adr/0005-compute-turn.md. This is the seam: NoTurn is for a worker alone, MachineTurn for
-// workers that share a machine.
+// The right to compute on this machine. If workers that share its cores take a turn for each step, their steps
+// alternate; docs/adr/0005-compute-turn.md gives the gain. A worker alone uses NoTurn; workers that share a machine use
+// MachineTurn.
 #ifndef MESHNET_SESSION_COMPUTE_TURN_H_
 #define MESHNET_SESSION_COMPUTE_TURN_H_
 
@@ -13,20 +13,20 @@ class ComputeTurn {
  public:
   virtual ~ComputeTurn() = default;
 
-  // Waits for the turn, until `deadline` at the latest. False where it did not come in time: nothing is held then.
-  // The wait belongs to the time that rows spend in the queue.
+  // Waits for the turn until `deadline`. If the turn does not come in time, returns false and holds nothing. The wait
+  // counts as time that rows spend in the queue.
   [[nodiscard]] virtual bool Begin(std::chrono::steady_clock::time_point deadline) = 0;
 
-  // Whether the last Begin had to wait for somebody else on this machine.
+  // Whether the last Begin had to wait for another worker of this machine.
   virtual bool has_waited() const = 0;
 
-  // Gives back what Begin gave; nothing where nothing is held.
+  // Gives back the turn; does nothing if it is not held.
   virtual void End() = 0;
 
-  // Tells the machine's other workers whether somebody waits for the next token of this one. Cheap to repeat.
+  // Tells the machine's other workers whether a session of this one is decoding. Cheap to repeat.
   virtual void TellDecoding(bool is_decoding) = 0;
 
-  // Whether somebody waits for the next token of another worker.
+  // Whether a session of another worker is decoding.
   virtual bool OthersDecode() const = 0;
 };
 

@@ -59,7 +59,7 @@ std::uint64_t SendingEdge::Send(std::uint64_t tensor_bytes, TimePoint now) {
 }
 
 Status SendingEdge::Acknowledge(std::uint64_t seq, TimePoint now) {
-  if (seq >= next_seq_) return {Code::kMalformed, "an acknowledgement of what was never sent"};
+  if (seq >= next_seq_) return {Code::kMalformed, "an acknowledgement of a frame that was never sent"};
   while (!in_flight_.empty() && in_flight_.front().first <= seq) {
     in_flight_bytes_ -= in_flight_.front().second;
     in_flight_.pop_front();

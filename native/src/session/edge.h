@@ -19,7 +19,7 @@ namespace meshnet {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-// What may be in flight on an edge without an acknowledgement.
+// Largest number of frames and bytes that may be in flight on an edge without an acknowledgement.
 struct Window {
   std::uint32_t frames = 0;
   std::uint64_t tensor_bytes = 0;
@@ -31,15 +31,15 @@ class ReceivingEdge {
 
   explicit ReceivingEdge(Window window) : window_(window) {}
 
-  // Takes the next frame or part from the carrier; the frame was checked by CheckFrame. kDelivered moves the whole
-  // frame into `whole`. kFailed fills `failure` (kSequenceGap, kMessageTooLarge, kWindowExceeded, kMalformed): the
-  // session is over.
+  // Takes the next frame or part from the carrier; the caller has checked it with CheckFrame. If kDelivered, the whole
+  // frame is moved into `whole`. If kFailed, `failure` is set (kSequenceGap, kMessageTooLarge, kWindowExceeded,
+  // kMalformed) and the session is over.
   Arrival Receive(v1::Frame&& frame, v1::Frame* whole, Status* failure);
 
-  // The engine has consumed everything up to `seq`, which was delivered. Frees its place in the window.
+  // The engine has consumed all delivered frames up to `seq`. Frees their place in the window.
   void Consume(std::uint64_t seq);
 
-  // What to acknowledge (again); none before the first frame was consumed.
+  // Last consumed seq, to acknowledge (again); none before the first frame was consumed.
   std::optional<std::uint64_t> consumed_seq() const { return consumed_seq_; }
 
   // Tensor bytes delivered and not consumed, or in assembly.
@@ -60,22 +60,22 @@ class SendingEdge {
  public:
   explicit SendingEdge(Window window) : window_(window) {}
 
-  // Whether a whole frame of that size could ever be sent.
+  // Whether a whole frame of this size could ever be sent.
   bool Fits(std::uint64_t tensor_bytes) const { return tensor_bytes <= window_.tensor_bytes; }
 
-  // Whether it may be sent now.
+  // Whether a frame of this size may be sent now.
   bool HasCredit(std::uint64_t tensor_bytes) const;
 
-  // Takes the credit for one whole frame (all its parts) and returns its seq. HasCredit was asked.
+  // Takes the credit for one whole frame (all its parts) and returns its seq. Call only if HasCredit.
   std::uint64_t Send(std::uint64_t tensor_bytes, TimePoint now);
 
-  // Frees everything up to `seq`; a repeated acknowledgement changes nothing. kMalformed: never sent.
+  // Frees all frames up to `seq`; a repeated acknowledgement changes nothing. kMalformed if `seq` was never sent.
   Status Acknowledge(std::uint64_t seq, TimePoint now);
 
-  // Since when the receiver owes an acknowledgement without any progress; none where it owes none.
+  // Since when the receiver owes an acknowledgement without any progress; none if it owes none.
   std::optional<TimePoint> waiting_since() const;
 
-  // When the receiver last acknowledged something, or was sent something after it had acknowledged everything.
+  // When the receiver last acknowledged a frame, or was sent one after it had acknowledged all.
   TimePoint progress_at() const { return progress_at_; }
 
  private:

@@ -1,5 +1,5 @@
-// The tail's book of one generation: indices, finish, the token window, events kept until acknowledged.
-// Not thread-safe: owned by a Session. Source: docs/wire.md, Credits and Finish.
+// The tail's record of one generation: token indices, finish, the token window, and the events kept until they are
+// acknowledged. Not thread-safe: owned by a Session. Source: docs/wire.md, Credits and Finish.
 #ifndef MESHNET_SESSION_GENERATION_H_
 #define MESHNET_SESSION_GENERATION_H_
 
@@ -19,11 +19,11 @@ class Generation {
   // context_length: positions a sequence may hold.
   Generation(const SessionTerms& terms, std::uint64_t context_length);
 
-  // Records the token drawn for `position` and returns its event, complete but for its residence.
+  // Records the token drawn for `position` and returns its event, complete except for its residence.
   const v1::TokenEvent& Commit(const SampledToken& token, std::uint64_t position,
                                const google::protobuf::RepeatedPtrField<v1::StageResidence>& residence, TimePoint now);
 
-  // The Gateway has everything up to `index`. kMalformed: never sent.
+  // The Gateway has received all tokens up to `index`. kMalformed if `index` was never sent.
   Status Acknowledge(std::uint64_t index, TimePoint now);
 
   bool is_finished() const { return is_finished_; }
@@ -32,10 +32,10 @@ class Generation {
   // Whether one more token may be drawn before the next acknowledgement.
   bool HasWindow() const { return next_index_ < first_unacknowledged_ + token_window_; }
 
-  // Since when the Gateway has acknowledged nothing while the window is full; none where it is not.
+  // Since when the Gateway has acknowledged no token while the window is full; none if it is not full.
   std::optional<TimePoint> waiting_since() const;
 
-  // Events to send again to a Gateway that came back, in order.
+  // Events to send again if a Gateway comes back, in order.
   const std::deque<v1::TokenEvent>& unacknowledged() const { return unacknowledged_; }
 
  private:

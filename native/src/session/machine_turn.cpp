@@ -26,7 +26,7 @@ constexpr unsigned short kUsers = 2;
 constexpr unsigned short kDecoding = 3;
 constexpr int kSemaphores = 4;
 constexpr int kMode = 0600;
-// Keys that are tried before somebody else's set is believed to be in the way by design.
+// Number of keys that are tried if sets of other users or programs have the first ones.
 constexpr int kKeys = 16;
 // How often the set may vanish between finding and joining it.
 constexpr int kJoins = 100;
@@ -67,7 +67,7 @@ key_t KeyOf(const std::string& name, int attempt) {
   return key == IPC_PRIVATE ? 1 : key;
 }
 
-// Whether a set that has our key was made by us: right owner, mode and shape.
+// Whether a set that has our key is one of ours: it has the right owner, mode and shape.
 bool IsOurs(int set) {
   semid_ds description{};
   SemaphoreArgument argument{};
@@ -78,8 +78,9 @@ bool IsOurs(int set) {
          description.sem_nsems == kSemaphores;
 }
 
-// Whether a semaphore is taken and nobody lives who could free it. The kernel undoes what a process did before the
-// process disappears, so this needs somebody who changed values by hand. 0 is a process of another namespace.
+// Whether a semaphore is taken and the process that could free it is dead. The kernel undoes a process's operations
+// before the process disappears, so this happens only if values were changed by hand. 0 is a process of another
+// namespace.
 bool IsAbandoned(int set, int semaphore) {
   const pid_t last = semctl(set, semaphore, GETPID);
   if (last <= 0 || kill(last, 0) == 0 || errno != ESRCH) return false;
@@ -91,7 +92,7 @@ void Remove(int set) { semctl(set, 0, IPC_RMID); }
 
 sembuf WaitForZero(unsigned short semaphore, short flags = 0) { return {semaphore, 0, flags}; }
 sembuf Add(unsigned short semaphore) { return {semaphore, 1, SEM_UNDO}; }
-// Never waits: were the value 0, somebody has reset the set and there is nothing to give back.
+// Never waits: if the value is 0, the set was reset and there is nothing to give back.
 sembuf Free(unsigned short semaphore) { return {semaphore, -1, SEM_UNDO | IPC_NOWAIT}; }
 
 Result<int> FindSet(const std::string& name) {
@@ -162,7 +163,7 @@ bool MachineTurn::Begin(TimePoint deadline) {
     } else {
       const Result<int> set = JoinSet(name_);
       if (set.ok()) set_ = set.value();
-      tells_decoding_ = false;  // a new set knows nothing of us
+      tells_decoding_ = false;  // a new set does not count this worker as decoding
       if (!set.ok()) GoOnWithout(set.status().message());
     }
   }
@@ -173,14 +174,14 @@ void MachineTurn::End() {
   const Held held = std::exchange(held_, Held::kNothing);
   if (held == Held::kNothing) return;
   sembuf give_back = Free(held == Held::kTurn ? kTurn : kPlace);
-  // Fails only where the set is gone or was reset, and then nothing of ours is in it.
+  // Fails only if the set is gone or was reset; then this worker holds nothing in it.
   semop(set_, &give_back, 1);
 }
 
 void MachineTurn::TellDecoding(bool is_decoding) {
   if (is_decoding == tells_decoding_ || is_given_up_) return;
   sembuf change = is_decoding ? Add(kDecoding) : Free(kDecoding);
-  // Where the set is gone, the next Begin joins another one and forgets what was told.
+  // If the set is gone, the next Begin joins another one and clears `tells_decoding_`.
   if (semop(set_, &change, 1) == 0) tells_decoding_ = is_decoding;
 }
 
@@ -189,7 +190,7 @@ bool MachineTurn::OthersDecode() const {
 }
 
 MachineTurn::Outcome MachineTurn::Take(TimePoint deadline) {
-  // Nobody is next and nobody computes: one call.
+  // If the place and the turn are free, one call takes the turn.
   sembuf at_once[] = {WaitForZero(kPlace, IPC_NOWAIT), WaitForZero(kTurn, IPC_NOWAIT), Add(kTurn)};
   Outcome outcome = Operate(at_once, std::size(at_once), std::chrono::nanoseconds(0));
   if (outcome == Outcome::kDone) held_ = Held::kTurn;
@@ -198,13 +199,13 @@ MachineTurn::Outcome MachineTurn::Take(TimePoint deadline) {
   outcome = TakePlace(deadline);
   if (outcome != Outcome::kDone) return outcome;
   outcome = MoveUp(deadline);
-  // Of a set that is gone nothing is held, but End may not know.
+  // If the set is gone nothing is held, but End may not know.
   if (outcome != Outcome::kDone) End();
   return outcome;
 }
 
-// Into the place, or past one that was stopped there: then nothing is held. Who looks goes to the end of the queue, so
-// nobody does within twice the longest wait so far, and then ever more rarely.
+// Takes the place; if the worker in it is stopped, goes past it and holds nothing yet. To look at the holder costs the
+// place in the queue, so a worker looks only after twice the longest wait so far, and then ever more rarely.
 MachineTurn::Outcome MachineTurn::TakePlace(TimePoint deadline) {
   const TimePoint since = Now();
   std::chrono::nanoseconds interval = std::max<std::chrono::nanoseconds>(kQueueLookInterval, 2 * longest_wait_);
@@ -228,7 +229,7 @@ MachineTurn::Outcome MachineTurn::TakePlace(TimePoint deadline) {
   return Outcome::kDone;
 }
 
-// From the place to the turn. Those who wait here are few, so that looking now and then loses no turn.
+// Moves from the place to the turn. Few workers wait here, so looking now and then loses no turn.
 MachineTurn::Outcome MachineTurn::MoveUp(TimePoint deadline) {
   if (passed_stopped_holder_) passed_stopped_holder_ = IsStopped(kTurn);
   while (!passed_stopped_holder_) {
@@ -248,7 +249,7 @@ MachineTurn::Outcome MachineTurn::MoveUp(TimePoint deadline) {
   return Outcome::kDone;
 }
 
-// All operations at once, or none. A wait that is not positive is no wait.
+// Does all operations at once, or none. If the wait is not positive, does not wait.
 MachineTurn::Outcome MachineTurn::Operate(sembuf* operations, std::size_t count,
                                           std::chrono::nanoseconds wait_at_most) const {
   const TimePoint until = Now() + wait_at_most;
@@ -263,7 +264,7 @@ MachineTurn::Outcome MachineTurn::Operate(sembuf* operations, std::size_t count,
   return errno == EIDRM || errno == EINVAL ? Outcome::kGone : Outcome::kRefused;
 }
 
-// Taken, by a process that a signal or a debugger has stopped.
+// Whether the semaphore is taken by a process that a signal or a debugger has stopped.
 bool MachineTurn::IsStopped(unsigned short semaphore) const {
   const pid_t last = semctl(set_, semaphore, GETPID);
   if (semctl(set_, semaphore, GETVAL) <= 0 || last <= 0 || last == getpid()) return false;

@@ -1,25 +1,26 @@
-// The compute turn of a machine: a System V semaphore set that every worker of this user with the same turn path finds.
+// The compute turn of a machine: a System V semaphore set, shared by all workers of this user that have the same turn
+// path.
 //
-// Two semaphores that are 0 (free) or 1 (taken): the turn, and the place of the one that is next; a third counts users,
-// and the last one to leave removes the set; a fourth counts the users that decode. Taking is one atomic operation
-// (wait for zero, add one), so a new set needs no initial values and there is no moment in which it is half made. What
-// the kernel guarantees, and this relies on:
-//   * waiting operations complete in the order in which they came, and the one that releases completes the next one's
-//     operation itself: whoever has just computed cannot come first again (flock promises no order);
-//   * SEM_UNDO: what a process holds, turn or place, is given back when it ends in any way; a waiter that ends is no
-//     longer waiting. Waiting costs no processor time.
-// No shared memory, no file content: nothing that an earlier boot or a program of another user could have left there is
+// The set has four semaphores. Two are 0 (free) or 1 (taken): the turn, and the place of the next worker. The third
+// counts users; the last one to leave removes the set. The fourth counts the users that decode. To take a semaphore is
+// one atomic operation (wait for zero, add one), so a new set needs no initial values and is never half made. This
+// relies on two guarantees of the kernel:
+//   * Waiting operations complete in the order in which they came, and the process that releases completes the next
+//     one's operation itself. So a worker that has just computed cannot come first again (flock promises no order).
+//   * SEM_UNDO: if a process ends in any way, the turn and the place it held are given back, and it no longer waits.
+//     Waiting costs no processor time.
+//
+// There is no shared memory and no file content, so nothing left by an earlier boot or by another user's program is
 // ever parsed.
 //
-// The turn is for speed, never for correctness. So a holder that is stopped (SIGSTOP, debugger) is passed by: the next
-// one keeps its place and computes, and those behind it queue for that place. One that is stopped in the place waits
-// for nothing any more and is passed too: those behind it wait for the turn itself. (One that is stopped while somebody
-// decodes there is still counted as decoding: the others' prompts stay cut until it goes on or ends.) A holder that
-// hangs while it runs is waited for until the deadline. A set that no living process can free is removed; its users
-// take a new one, as they do when it is removed under them (logind's RemoveIPC). Where the system gives no set any
-// more, there is no turn.
+// The turn is for speed, never for correctness. If a holder is stopped (SIGSTOP, debugger), the next worker keeps its
+// place and computes, and the workers behind it queue for that place. If a worker is stopped in the place, the workers
+// behind it wait for the turn itself. (If a worker is stopped while it decodes, it still counts as decoding: the
+// others' prompts stay cut until it goes on or ends.) If a holder hangs while it runs, the others wait until the
+// deadline. A set that no living process can free is removed; its users take a new one, as they do if it is removed by
+// others (logind's RemoveIPC). If the system gives no set any more, the worker computes without a turn.
 //
-// Reaches as far as an IPC namespace: two containers do not share it. Source: semop(2), ipc/sem.c;
+// The turn reaches as far as an IPC namespace: two containers do not share it. Source: semop(2), ipc/sem.c;
 // docs/adr/0005-compute-turn.md.
 #ifndef MESHNET_SESSION_MACHINE_TURN_H_
 #define MESHNET_SESSION_MACHINE_TURN_H_
@@ -38,12 +39,12 @@ namespace meshnet {
 
 class MachineTurn : public ComputeTurn {
  public:
-  // Joins the turn of that path, or begins it. The path is a name: its folder must exist, be this user's own and
-  // private (kInvalidArgument), a file there is neither made nor read. kNotReady where the system gives no semaphores.
-  // Costs no descriptor. Users that are all killed leave the set behind, for the next one, a logout or a restart.
+  // Joins the turn of this path, or creates it. The path is only a name: its folder must exist and be private to this
+  // user (kInvalidArgument), but no file is made or read there. kNotReady if the system gives no semaphores. Uses no
+  // file descriptor. If all users are killed, the set stays for the next one, until a logout or a restart.
   static Result<std::unique_ptr<MachineTurn>> Open(const std::string& turn_path);
 
-  // Gives back what is held, and removes the set where nobody else uses it.
+  // Gives back the turn, and removes the set if no other worker uses it.
   ~MachineTurn() override;
 
   MachineTurn(const MachineTurn&) = delete;
@@ -55,10 +56,10 @@ class MachineTurn : public ComputeTurn {
   void TellDecoding(bool is_decoding) override;
   bool OthersDecode() const override;
 
-  // What can be seen from outside, for tests and reports. Any thread; stale at once.
+  // The turn as other processes see it, for tests and reports. Any thread; stale at once.
   struct View {
     pid_t holder = 0;          // 0: the turn is free
-    bool place_taken = false;  // somebody is next, or computes in place of a stopped holder
+    bool place_taken = false;  // a worker is next, or computes in place of a stopped holder
     int queued = 0;            // processes behind the place
   };
   View Look() const;
@@ -66,9 +67,9 @@ class MachineTurn : public ComputeTurn {
   // The kernel's id of the set; tests only.
   int set_id() const { return set_; }
 
-  // How long a next one waits before it looks what the holder is doing.
+  // How long the worker in the place waits before it checks the state of the holder.
   static constexpr std::chrono::milliseconds kLookInterval{250};
-  // How long one behind the place waits before it looks for the first time what the next one is doing.
+  // How long a worker behind the place waits before it first checks the state of the worker in the place.
   static constexpr std::chrono::milliseconds kQueueLookInterval{500};
 
  private:

@@ -1,4 +1,4 @@
-// Where messages leave the worker.
+// The interface by which messages leave the worker.
 #ifndef MESHNET_SESSION_MESSAGE_SINK_H_
 #define MESHNET_SESSION_MESSAGE_SINK_H_
 
@@ -6,15 +6,15 @@
 
 namespace meshnet {
 
-// Any thread; nothing here blocks. Order is kept per destination: messages leave in the order of Enqueue.
+// Any thread; no method blocks. Messages to one destination leave in the order of Enqueue.
 class MessageSink {
  public:
   virtual ~MessageSink() = default;
 
-  // Appends a message. May be called under the caller's lock: starts no I/O and takes only its own lock.
+  // Appends a message. May be called while the caller holds a lock: starts no I/O and takes only its own lock.
   virtual void Enqueue(Outgoing&& outgoing) = 0;
 
-  // Starts writing what was appended. Called without locks.
+  // Starts to write the appended messages. Call without locks.
   virtual void Flush() = 0;
 };
 

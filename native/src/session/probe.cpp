@@ -10,7 +10,7 @@
 namespace meshnet {
 namespace {
 
-// A probe on a stage that takes hidden rows may leave them out: rows of zeros then.
+// Input rows of a probe; if a probe on a stage that takes hidden rows has none, rows of zeros.
 Result<std::vector<float>> ProbeRows(const ShardFacts& facts, const v1::ProbeRequest& request, std::uint32_t rows) {
   std::vector<float> hidden(std::size_t{rows} * facts.input_width, 0.0f);
   if (request.tensors().empty() || facts.input_width == 0) return hidden;
@@ -26,8 +26,8 @@ Result<std::vector<float>> ProbeRows(const ShardFacts& facts, const v1::ProbeReq
   return hidden;
 }
 
-// The last row's alone, as a prompt chunk asks for them, so that a timed probe costs what a chunk costs; all of them
-// where the caller wants to compare rows.
+// The rows whose logits are computed: the last one, as for a prompt chunk, so that a timed probe costs the same as a
+// chunk; all rows if the caller compares rows.
 std::vector<std::uint32_t> LogitsRows(const ShardFacts& facts, std::uint32_t rows, bool wants_all) {
   if (!facts.is_tail()) return {};
   if (!wants_all) return {rows - 1};
@@ -36,14 +36,14 @@ std::vector<std::uint32_t> LogitsRows(const ShardFacts& facts, std::uint32_t row
   return all;
 }
 
-// What the steps of a probe gave: hidden rows or logits, one after the other, and the time in the engine.
+// Results of a probe's steps: hidden rows or logits, one after the other, and the time in the engine.
 struct ProbeOutput {
   std::vector<float> values;
   std::uint32_t rows = 0;
   std::chrono::steady_clock::duration elapsed{0};
 };
 
-// The next `rows` rows of an open sequence, of which `done` are computed.
+// Runs the next `rows` rows of an open sequence after the `done` rows that are computed.
 Status RunRows(ShardEngine* engine, SequenceId sequence, const v1::ProbeRequest& request, std::span<const float> hidden,
                std::uint32_t done, std::uint32_t rows, ProbeOutput* output) {
   const ShardFacts& facts = engine->facts();

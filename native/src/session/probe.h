@@ -1,4 +1,4 @@
-// Rows of the caller's through the loaded shard in a sequence of their own: the health probe and the self test.
+// Runs a caller's rows through the loaded shard in a sequence of their own, for the health probe and the self test.
 #ifndef MESHNET_SESSION_PROBE_H_
 #define MESHNET_SESSION_PROBE_H_
 
@@ -8,9 +8,10 @@
 
 namespace meshnet {
 
-// Compute thread only. The sequence is free and is closed again. All rows in one step, or in steps of `step_rows`.
-// Outputs: hidden rows, or on the tail "logits" of every row; with their SHA-256. kWrongShape, kWrongDtype, kWrongSize,
-// and what the engine's Open and Step refuse (kNotFinite for rows that are not).
+// Compute thread only. `sequence` must be free; it is closed again. The rows run in one step, or in steps of
+// `step_rows`. The reply holds the hidden rows, or on the tail the "logits" of every row, and their SHA-256.
+// kWrongShape, kWrongDtype, kWrongSize, and the codes of the engine's Open and Step (kNotFinite if a row is not
+// finite).
 Result<v1::ProbeReply> RunProbe(ShardEngine* engine, SequenceId sequence, const v1::ProbeRequest& request);
 
 }  // namespace meshnet

@@ -8,11 +8,12 @@
 namespace meshnet {
 namespace {
 
-// What a new step counts against those before it.
+// Weight of a new step's time against the mean of those before it.
 constexpr double kWeightOfNewest = 0.25;
-// Of a decode step of the whole company, what is left for others than prompts: what is around the steps.
+// Part of a decode step of all sessions that is left for the work between steps and not given to prompts.
 constexpr double kAround = 0.1;
-// What goes beyond the budget by no more than this part of it is not worth a pass over the weights of its own.
+// If a chunk exceeds the budget by no more than this part of it (1 / 4), it is not cut: the rest is not worth its own
+// pass over the weights.
 constexpr std::uint32_t kMorePart = 4;
 
 double Smoothed(double before, double newest) {
@@ -44,7 +45,7 @@ std::uint32_t PromptBudget::rows(std::uint32_t decoding, std::uint32_t newcomers
   const double decode_us = DecodeMicroseconds(decoding);
   double company_us = DecodeMicroseconds(decoding + newcomers);
   if (prompt_rows_per_us_ == 0.0 || company_us == 0.0) return kRowsUnmeasured;
-  // A step of the whole company may have been seen long ago; more rows never cost more for each of them.
+  // A step of all sessions may have been measured long ago; with more rows, the time for each row never grows.
   if (decoding > 0) company_us = std::min(company_us, decode_us * (decoding + newcomers) / decoding);
   const double both_us = (1.0 + newcomers - kAround) * company_us;
   const double prompt_us = std::clamp(both_us - decode_us, 0.0, longest_us);

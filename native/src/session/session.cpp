@@ -56,7 +56,7 @@ Status Session::CheckPrompt(const v1::Frame& frame) const {
   const std::uint64_t prompt = std::uint64_t{terms_.prompt_tokens} + terms_.committed.size();
   const std::uint64_t end = frame.position() + frame.rows();
   if (prompt_done && !frame.rewind()) return {Code::kMalformed, "a prompt chunk after the prompt's end"};
-  // Stages after the head do not know the committed tokens' number for sure; the head vouches for the length.
+  // Stages after the head do not know exactly how many tokens are committed, so the head alone checks the length.
   if (!terms_.is_head()) return Status::Ok();
   if (end > prompt || frame.prompt_end() != (end == prompt)) {
     return {Code::kMalformed, "a prompt of another length than agreed"};
@@ -95,7 +95,8 @@ Status Session::CheckPosition(const v1::Frame& frame) const {
   if (frame.rewind()) {
     // Tokens that were sent to the Gateway are never taken back.
     const bool takes_back = generation.has_value() && generation->next_index() > terms_.committed.size();
-    if (position > queued_length_ || takes_back) return {Code::kWrongPosition, "a rewind that cannot be"};
+    if (position > queued_length_ || takes_back)
+      return {Code::kWrongPosition, "the stage cannot rewind to this position"};
   } else if (position != queued_length_) {
     return {Code::kWrongPosition, "rows that do not begin at the stage's length"};
   }
@@ -151,7 +152,7 @@ std::optional<TimePoint> Session::token_owed_since() const {
 }
 
 std::chrono::milliseconds Session::token_patience() const {
-  // The next stage has done its part. The token's way home includes what it waits for at the tail.
+  // The next stage has done its part. The token's way back includes the time that it waits at the tail.
   const std::uint32_t steps_left = (terms_.n_stages - 2) * token_frames_;
   return terms_.step_deadline * steps_left + std::max(terms_.step_deadline, 2 * terms_.gateway_grace);
 }

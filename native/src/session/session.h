@@ -19,12 +19,12 @@
 
 namespace meshnet {
 
-// A frame that waits for the engine, or what is left of it.
+// A frame that waits for the engine, or the rest of a frame whose first rows were taken.
 struct PendingRows {
   v1::Frame frame;
   TimePoint received_at;
-  TimePoint ready_at;     // as received_at; of what is left of a frame, when the piece before it was taken
-  bool is_piece = false;  // taken from a frame of which more is left
+  TimePoint ready_at;     // as received_at; if it is the rest of a frame, when the piece before it was taken
+  bool is_piece = false;  // taken from a frame of which more rows are left
 };
 
 // A drawn token that waits for the token window or the ring's credit.
@@ -44,29 +44,30 @@ class Session {
   SequenceId sequence() const { return sequence_; }
 
   // Checks a whole frame against the contract, the route and this stage's length, in the order of docs/wire.md after
-  // the sequence, and queues it. A failure ends the session.
+  // the sequence, and queues it. If it fails, the session is over.
   Status Queue(v1::Frame&& frame, TimePoint now);
 
-  // Bytes that the hidden rows of a frame take on the seam after this stage; 0 on the tail.
+  // Bytes of the hidden rows of a frame on the seam after this stage; 0 on the tail.
   std::uint64_t OutputBytes(const v1::Frame& frame) const;
 
-  // Whether the frame in front may run now: it exists, no step has the session, the next stage has credit.
+  // Whether the frame in front may run now: it exists, no step has the session, and the next stage has credit.
   bool IsReady() const;
 
-  // How many rows of the frame in front a step takes. A prompt chunk is cut where it has more than `prompt_rows`,
-  // unless half of its step's time has passed, or the route promises bits, which depend on the rows of a step.
+  // Rows that a step takes of the frame in front. A prompt chunk is cut if it has more than `prompt_rows`, unless half
+  // of its step's time has passed or the route is exact: then bits depend on the rows of a step.
   std::uint32_t RowsToTake(std::uint32_t prompt_rows, TimePoint now) const;
 
-  // That many rows of the frame in front take part in a step from now on; what is left stays in front.
+  // Takes the first `rows` rows of the frame in front for a step; the rest stays in front.
   PendingRows TakeFront(std::uint32_t rows, TimePoint now);
 
-  // Whether it decodes and the next row is yet to come: from the stage before, or round the ring.
+  // Whether the session decodes and its next row is yet to come: from the stage before, or round the ring.
   bool AwaitsToken() const;
 
-  // Rows were handed on. On the head of several stages these may be the ones that must cause a token.
+  // Rows were sent to the next stage. On the head of a route of several stages they may be those that must cause a
+  // token.
   void NoteHandedOn(const v1::Frame& frame);
-  // Since when the next stage has acknowledged such rows without the token having come; none where none is owed, or
-  // while that stage owes its acknowledgement itself.
+  // Since when the next stage has acknowledged such rows and no token has come; none if no token is owed, or while that
+  // stage still owes its acknowledgement.
   std::optional<TimePoint> token_owed_since() const;
   // How long the token may take from then on. Source: docs/wire.md, Time.
   std::chrono::milliseconds token_patience() const;
@@ -80,7 +81,7 @@ class Session {
   std::optional<Generation> generation;   // tail
   std::optional<HeldToken> held_token;    // tail
   std::optional<Sampler> sampler;         // tail; compute thread only
-  std::optional<TimePoint> gone_at;       // a neighbour said that it has closed the session
+  std::optional<TimePoint> gone_at;       // a neighbour has said that it closed the session
   std::uint32_t gone_stage = 0;           // which one
   std::uint64_t length = 0;               // rows that the engine has computed
   bool prompt_done = false;               // the prompt's last chunk was queued

@@ -5,8 +5,8 @@
 namespace meshnet {
 namespace {
 
-// Closed sessions remembered at most; the oldest go first. An unknown peer cannot open or close sessions, the agent
-// can.
+// Largest number of closed sessions that are remembered; the oldest are dropped first. Only the agent opens and closes
+// sessions, so an unknown peer cannot fill this.
 constexpr std::size_t kMaxClosed = 16384;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Which sessions are open here, what they have reserved, and which ended a while ago.
-// Not thread-safe: owned by a StageMachine. Source: docs/wire.md, Frames and Failure codes (admission).
+// The sessions that are open here, their reserved sequences and cells, and the epochs that were closed. Not
+// thread-safe: owned by a StageMachine. Source: docs/wire.md, Frames and Failure codes (admission).
 #ifndef MESHNET_SESSION_SESSION_TABLE_H_
 #define MESHNET_SESSION_SESSION_TABLE_H_
 
@@ -22,7 +22,7 @@ class SessionTable {
   // An older epoch of the session must have been removed before.
   Result<std::shared_ptr<Session>> Admit(SessionTerms terms, TimePoint now);
 
-  // The open session of that id, of whatever epoch; none where there is none.
+  // The open session with this id, of any epoch; null if there is none.
   std::shared_ptr<Session> Find(const SessionId& session) const;
 
   // Forgets an open session and remembers its epoch as closed. Its sequence and cells stay reserved until Release.
@@ -31,15 +31,15 @@ class SessionTable {
   // Remembers that the epoch and older ones are closed, whether or not they ever were open.
   void MarkClosed(const SessionId& session, std::uint32_t epoch, TimePoint now);
 
-  // The engine has let go of a session's sequence: its cells are free. The sequence itself is given out again only
-  // where `is_usable`; otherwise the engine has quarantined it, until Restore.
+  // The engine has closed a session's sequence: its cells are free. The sequence itself is given out again only if
+  // `is_usable`; otherwise the engine has quarantined it, until Restore.
   void Release(SequenceId sequence, std::uint64_t kv_cells, bool is_usable);
   void Restore(SequenceId sequence);
 
-  // A sequence for the engine's own use (probe), without cells: kTooManySessions where all are taken.
+  // A sequence for the engine's own use (probe), without cells. kTooManySessions if all are taken.
   Result<SequenceId> Borrow();
 
-  // Drops what was closed more than a minute ago.
+  // Drops epochs that were closed more than a minute ago.
   void ForgetOld(TimePoint now);
 
   const std::unordered_map<SessionId, std::shared_ptr<Session>, SessionIdHash>& open() const { return open_; }
@@ -47,7 +47,7 @@ class SessionTable {
   std::uint64_t kv_cells_reserved() const { return kv_cells_reserved_; }
 
  private:
-  // The smallest: engines batch neighbouring sequences best. There is one.
+  // The smallest free sequence, since engines batch neighbouring sequences best. At least one is free.
   SequenceId TakeFree();
 
   struct Closed {

@@ -25,9 +25,10 @@ std::chrono::milliseconds Milliseconds(std::uint32_t value, std::uint32_t fallba
 Result<EdgeTerms> ParseEdge(const v1::EdgeSpec& spec, const SessionTerms& terms) {
   EdgeTerms edge;
   edge.edge = {spec.from_stage(), spec.to_stage()};
-  if (!IsStage(edge.edge.from_stage) || !IsStage(edge.edge.to_stage)) return Malformed("an edge of no stage");
+  if (!IsStage(edge.edge.from_stage) || !IsStage(edge.edge.to_stage))
+    return Malformed("an edge's stage is out of range");
   if (edge.edge.from_stage != terms.stage && edge.edge.to_stage != terms.stage) {
-    return Malformed("an edge of other stages");
+    return Malformed("an edge between two other stages");
   }
   switch (spec.carrier()) {
     case v1::EdgeSpec::CARRIER_LOCAL:
@@ -36,7 +37,7 @@ Result<EdgeTerms> ParseEdge(const v1::EdgeSpec& spec, const SessionTerms& terms)
       break;
     case v1::EdgeSpec::CARRIER_DIRECT:
       if (spec.peer_fingerprint().size() != kDigestBytes) return Malformed("a direct edge without a fingerprint");
-      if (spec.dial() && spec.peer_address().empty()) return Malformed("nothing to dial");
+      if (spec.dial() && spec.peer_address().empty()) return Malformed("no address to dial");
       edge.carrier = Carrier::kPeer;
       break;
     case v1::EdgeSpec::CARRIER_RELAY:
@@ -60,7 +61,7 @@ bool IsSeam(Edge edge) {
   return edge.from_stage != kGatewayStage && edge.to_stage != kGatewayStage && edge.from_stage < edge.to_stage;
 }
 
-// A codec belongs to rows: to a seam's, of a width that it can pack, and on an exact route to none but raw ones.
+// A codec is only for rows: those of a seam, of a width that it can pack. An exact route has raw rows only.
 Status CheckCodec(const EdgeTerms& edge, const SessionTerms& terms, const ShardFacts& facts) {
   if (edge.codec == v1::CODEC_RAW) return Status::Ok();
   if (!IsSeam(edge.edge)) return Malformed("a codec on an edge without rows");
@@ -72,7 +73,7 @@ Status CheckCodec(const EdgeTerms& edge, const SessionTerms& terms, const ShardF
   return Status::Ok();
 }
 
-// An edge that carries frames needs room for one row at least.
+// An edge that carries frames needs a window of at least one row.
 Status CheckFrameEdge(const SessionTerms& terms, Edge edge, std::uint32_t elements_per_row) {
   const EdgeTerms* found = terms.Find(edge);
   if (found == nullptr) return Malformed("an edge that the stage needs is missing");
@@ -95,13 +96,13 @@ Status CheckEdges(const SessionTerms& terms, const ShardFacts& facts) {
 Status CheckContract(const v1::SessionSpec& spec, const ShardFacts& facts) {
   const v1::BoundaryContract& contract = facts.contract;
   if (spec.contract_digest() != contract.contract_digest()) {
-    return {Code::kContractMismatch, "the route's contract digest is another"};
+    return {Code::kContractMismatch, "the route's contract digest differs"};
   }
   if (spec.recipe().empty() && spec.exact()) {
     return {Code::kContractMismatch, "an exact route of more than one recipe"};
   }
   if (!spec.recipe().empty() && spec.recipe() != contract.recipe()) {
-    return {Code::kContractMismatch, "the route's recipe is another"};
+    return {Code::kContractMismatch, "the route's recipe differs"};
   }
   if (spec.layers().layer_begin() != contract.layers().layer_begin() ||
       spec.layers().layer_end() != contract.layers().layer_end()) {

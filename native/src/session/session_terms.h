@@ -25,7 +25,7 @@ struct EdgeTerms {
   Edge edge;
   Carrier carrier = Carrier::kBridge;
   std::string peer_address;      // host:port where this end dials
-  std::string peer_fingerprint;  // kPeer: SHA-256 of the certificate, 32 bytes
+  std::string peer_fingerprint;  // SHA-256 of the certificate, 32 bytes; kPeer only
   bool dial = false;
   Window window;
   v1::Codec codec = v1::CODEC_RAW;  // of a seam's rows
@@ -57,10 +57,10 @@ struct SessionTerms {
   Edge downstream() const { return {stage, is_tail() ? kGatewayStage : stage + 1}; }
   Edge ring() const { return {n_stages - 1, 0}; }
 
-  // None where this stage may not use the edge.
+  // Null if this stage may not use the edge.
   const EdgeTerms* Find(Edge edge) const;
 
-  // How the rows on an edge are packed, and the bytes of so many.
+  // Codec of the rows on an edge, and the bytes of a number of rows.
   v1::Codec CodecOf(Edge edge) const;
   std::uint64_t PackedRowsBytes(Edge edge, std::uint32_t rows, std::uint32_t elements_per_row) const;
 };

@@ -1,4 +1,4 @@
-// What a step takes and gives: the compute side of StageMachine.
+// The compute side of StageMachine: takes the rows of a step and commits its results.
 #include <algorithm>
 
 #include "session/stage_machine.h"
@@ -11,7 +11,7 @@ std::uint32_t Microseconds(TimePoint::duration duration) {
   return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
 }
 
-// What remains of a step's time after this stage; 0 stands for no limit.
+// Milliseconds left of a step's time after this stage; 0 if the step has no limit.
 std::uint32_t RemainingBudget(std::uint32_t budget_ms, TimePoint::duration residence) {
   if (budget_ms == 0) return 0;
   const auto spent_ms = std::chrono::duration_cast<std::chrono::milliseconds>(residence).count();
@@ -28,7 +28,7 @@ void AddResidence(const StepItem& item, std::uint32_t stage,
   own->set_codec_us(item.codec_us);
 }
 
-// A session that has not decoded for so long does not count as one that waits for tokens: its client may be stalled.
+// If a session has not decoded for this long, it does not count as waiting for tokens: its client may be stalled.
 constexpr std::chrono::seconds kDecodeMemory{5};
 
 bool HasDecodedLately(const Session& session, TimePoint now) {
@@ -86,7 +86,7 @@ std::uint32_t StageMachine::PromptRows(TimePoint now, bool others_decode) const 
     }
   }
   if (decoding == 0 && !others_decode) return kMaxRows;
-  // Far from what those wait for who are in the step, behind it, or on another worker.
+  // A quarter of the step deadline, far below the deadlines of sessions in the step, behind it, or on another worker.
   return prompt_budget_.rows(decoding, std::max(newcomers, 1u), static_cast<double>(deadline.count()) / 4);
 }
 
@@ -103,12 +103,12 @@ void StageMachine::CommitStep(std::vector<StepItem>&& items, TimePoint now) {
   for (StepItem& item : items) {
     counters_.rows += item.rows.frame.rows();
     item.session->in_step = false;
-    // Closed while it was computed: the outcome is dropped, the engine order to close is queued.
+    // The session was closed during the step: drop the outcome; the engine order to close its sequence is queued.
     if (item.session->is_open) CommitItem(&item, now);
   }
 }
 
-// Steps of one phase alone say what its rows take.
+// Only a step of one phase shows how long rows of that phase take.
 void StageMachine::NoteForBudget(const std::vector<StepItem>& items) {
   const auto is_prompt = [](const StepItem& item) { return item.rows.frame.phase() == v1::PHASE_PREFILL; };
   const bool first = is_prompt(items.front());
@@ -134,7 +134,7 @@ void StageMachine::CommitItem(StepItem* item, TimePoint now) {
   if (frame.phase() != v1::PHASE_PREFILL) session->is_streaming = true;
   const std::uint64_t seq = frame.seq();
   const bool is_piece = item->rows.is_piece;
-  // Rows before acknowledgements: the next stage waits for them.
+  // Rows go before acknowledgements, since the next stage waits for them.
   if (session->terms().is_tail()) {
     CommitToken(session, item, now);
   } else {
@@ -219,7 +219,7 @@ void StageMachine::ReleaseToken(const SessionPointer& session, TimePoint now) {
     SendFrame(session, std::move(frame), now);
     return;
   }
-  // A route of one stage: the ring never leaves the worker.
+  // If the route has one stage, the ring never leaves the worker.
   const Status status = session->Queue(std::move(frame), now);
   if (status.ok()) {
     queue_.Add(session);

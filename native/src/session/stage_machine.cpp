@@ -1,4 +1,4 @@
-// Sessions, incoming messages and deadlines; what a step gives is in stage_commit.cpp.
+// Sessions, incoming messages and deadlines; stage_commit.cpp has the compute side.
 #include "session/stage_machine.h"
 
 #include <algorithm>
@@ -8,11 +8,11 @@
 namespace meshnet {
 namespace {
 
-// How often Tick is called where no deadline is near.
+// How often Tick is called if no deadline is near.
 constexpr std::chrono::seconds kIdleTick{60};
 
-// A stage that closed a session has told the Gateway why, and the Gateway closes it everywhere. A neighbour that hears
-// of it first waits this long before it reports the loss itself, so that the cause is heard before its consequence.
+// A stage that closed a session has told the Gateway the reason, and the Gateway closes it everywhere. If a neighbour
+// hears of it first, it waits this long before it reports the loss, so that the cause arrives before its consequence.
 constexpr std::chrono::milliseconds kGoneGrace{250};
 
 std::chrono::milliseconds ShortestTerm(const Session& session) {
@@ -23,7 +23,7 @@ std::chrono::milliseconds ShortestTerm(const Session& session) {
 
 bool IsAnswer(const v1::EdgeMessage& message) { return message.has_ack() || message.has_gone(); }
 
-// To the sender on an edge: the session is not open here, or no longer.
+// Tells the sender on an edge that the session is not open here, or no longer.
 v1::EdgeMessage Farewell(const std::string& session, std::uint32_t epoch, Edge edge, Code reason) {
   v1::EdgeMessage message;
   message.set_session(session);
@@ -83,7 +83,7 @@ void StageMachine::Fail(const SessionPointer& session, const Status& status, std
   message.mutable_failure()->set_message(status.message());
   message.mutable_failure()->set_stage(stage_at_fault == kGatewayStage ? session->terms().stage : stage_at_fault);
   outgoing_.push_back({{}, std::move(message)});
-  // This stage's own way to the Gateway may be what is broken: whoever sends to it hears of the end as well.
+  // The failure may be in this stage's own path to the Gateway, so every stage that sends to this one is told as well.
   for (const auto& [edge, receiving] : session->receiving) {
     if (edge.from_stage == kGatewayStage) continue;
     outgoing_.push_back({CarrierOf(*session, edge),
@@ -172,13 +172,14 @@ Status StageMachine::Receive(const Origin& origin, v1::EdgeMessage&& message, Ti
       Remove(session, now);
       break;
     default:
-      break;  // keepalive has done its work; the rest is for the Gateway
+      break;  // a keepalive needs no more than its arrival; other bodies are for the Gateway
   }
   return Status::Ok();
 }
 
-// A peer that uses an edge it may not use is disconnected, and the session is unharmed. On the bridge the agent's
-// connection carries everybody; the relay has tied the packet to this session's members, so the session fails.
+// If a peer uses an edge that is not its own, the peer is disconnected and the session is unharmed. The bridge carries
+// all sessions' messages on the agent's one connection, and the relay has tied the packet to this session's members; so
+// there the session fails.
 Status StageMachine::RefuseEdge(const Origin& origin, const SessionPointer& session, Edge edge, TimePoint now) {
   Status status(Code::kEdgeNotPermitted, "the sender may not use this edge");
   if (origin.carrier == Carrier::kPeer) return status;
@@ -264,7 +265,7 @@ std::optional<TimePoint> StageMachine::TurnAwaitedSince(const Session& session) 
   return std::max(*turn_awaited_at_, session.pending.front().received_at);
 }
 
-// Fails the session where a deadline has passed; otherwise gives its nearest one.
+// Fails the session if a deadline has passed; otherwise returns its nearest deadline.
 std::optional<TimePoint> StageMachine::CheckDeadlines(const SessionPointer& session, TimePoint now) {
   struct Deadline {
     std::optional<TimePoint> since;

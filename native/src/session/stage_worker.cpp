@@ -95,7 +95,8 @@ void StageWorker::ComputeLoop() {
     const bool has_next = machine_.HasReady();
     Dispatch(std::move(lock), has_next);
     const TimePoint sent_at = Now();
-    // Only now: sending beside somebody's step, which fills all cores, would take as long as that step.
+    // The turn is kept until here: sending beside another worker's step, which fills all cores, would take as long as
+    // that step.
     if (has_turn) turn_->End();
     if (observer_ != nullptr) observer_->StepSent(sent_at);
     lock = std::unique_lock(mutex_);
@@ -133,7 +134,7 @@ StageWorker::Round StageWorker::TakeRound(bool has_turn) {
 
 void StageWorker::RunOrders(Round* round) {
   for (const EngineOrder& order : round->orders) {
-    // A failure to open shows in the session's first step, which the engine then refuses.
+    // If Open fails, the session's first step reports it: the engine refuses its rows.
     if (order.kind == EngineOrder::Kind::kOpen) {
       const Status status = engine_->Open(order.sequence);
       round->usable.push_back(status.ok());
@@ -264,7 +265,7 @@ void StageWorker::FillStatus(v1::StatusReply* reply) const {
 }
 
 Result<v1::ProbeReply> StageWorker::Probe(const v1::ProbeRequest& request, std::chrono::milliseconds deadline) {
-  // Shared with the job: it may outlive a caller that gave up.
+  // Shared with the job, which may outlive a caller that gave up.
   auto promise = std::make_shared<std::promise<Result<v1::ProbeReply>>>();
   std::future<Result<v1::ProbeReply>> reply = promise->get_future();
   {

@@ -1,5 +1,5 @@
 // A loaded shard at work: one compute thread that owns the engine, one watchdog thread for deadlines, and a lock around
-// the StageMachine that RPC threads and both of them share. The lock is never held while the engine computes or a
+// the StageMachine, which RPC threads and both of them share. The lock is never held while the engine computes or a
 // message is written.
 #ifndef MESHNET_SESSION_STAGE_WORKER_H_
 #define MESHNET_SESSION_STAGE_WORKER_H_
@@ -24,39 +24,41 @@ namespace meshnet {
 
 class StageWorker {
  public:
-  // Starts both threads. `sink` outlives the worker. `observer` sees every step and is closed in the end; may be null.
+  // Starts both threads. `sink` outlives the worker. `observer` sees every step and is closed at the end; may be null.
   StageWorker(std::unique_ptr<ShardEngine> engine, std::unique_ptr<ComputeTurn> turn, MessageSink* sink,
               std::shared_ptr<StepObserver> observer = nullptr);
 
-  // Waits for the step that is running, or for the turn it waits for (kTurnWait at most), and ends both threads.
-  // Sessions still open are told kNotReady first.
+  // Tells sessions that are still open kNotReady, waits for the running step or its wait for the turn (at most
+  // kTurnWait), and ends both threads.
   ~StageWorker();
 
   StageWorker(const StageWorker&) = delete;
   StageWorker& operator=(const StageWorker&) = delete;
 
-  // All of these: any thread. None waits for the engine, except as said.
+  // The methods below may be called from any thread. None waits for the engine, except as said.
   const ShardFacts& facts() const { return engine_->facts(); }
   Result<SessionTerms> Open(const v1::SessionSpec& spec);
-  // Waits until the engine has let go of the session's cells, kReleaseWait at most.
+  // Waits until the engine has closed the session's sequence, at most kReleaseWait.
   bool Close(const SessionId& session, std::uint32_t epoch);
-  // As StageMachine::Receive, for what came at once; the first failure. A peer's messages end with it: it is cut off.
+  // As StageMachine::Receive, for messages that arrived together; returns the first failure. If a peer's message fails,
+  // the rest is dropped, since the peer is disconnected.
   Status Receive(const Origin& origin, std::vector<Message>&& messages);
   void LosePeer(const std::string& fingerprint, const std::string& why);
   void AttachBridge();
   bool Knows(const std::string& fingerprint) const;
   void FillStatus(v1::StatusReply* reply) const;
 
-  // Runs rows through a private sequence and waits for them. kTooManySessions, kStepTimeout, and what Step refuses.
-  // The reply holds outputs and their digest.
+  // Runs rows through a private sequence and waits for them. kTooManySessions, kStepTimeout, and the codes of Step. The
+  // reply holds the outputs and their digest.
   Result<v1::ProbeReply> Probe(const v1::ProbeRequest& request, std::chrono::milliseconds deadline);
 
   static constexpr std::chrono::milliseconds kReleaseWait{1000};
-  // After this long without the machine's turn it is asked for anew; sessions fail by their own step deadlines before.
+  // If the machine's turn has not come after this long, it is asked for again; sessions fail earlier by their own step
+  // deadlines.
   static constexpr std::chrono::milliseconds kTurnWait{30'000};
-  // How long a step is delayed for rows that the stage which has just computed on this machine is sending.
+  // How long a step is delayed for rows of the stage that has just computed on this machine.
   static constexpr std::chrono::microseconds kBatchingDelay{1000};
-  // How soon the machine's other workers hear that nobody decodes here any more.
+  // How soon the machine's other workers hear that no session decodes here any more.
   static constexpr std::chrono::milliseconds kTellInterval{1000};
 
  private:
@@ -65,7 +67,7 @@ class StageWorker {
     std::function<void(const Result<ShardEngine*>&)> run;  // a status: answer without the engine
   };
 
-  // What the engine did between two holds of the lock.
+  // Orders and rows that the engine works on between two holds of the lock.
   struct Round {
     std::vector<EngineOrder> orders;
     std::vector<bool> usable;  // after each order
@@ -75,18 +77,18 @@ class StageWorker {
   };
 
   void ComputeLoop();
-  // Until there is something to do. Tells the machine's other workers meanwhile whether somebody decodes here.
+  // Waits until there is work. Meanwhile tells the machine's other workers whether a session decodes here.
   void AwaitWork(std::unique_lock<std::mutex>* lock);
-  // Delays the step for rows that are about to arrive, if that has paid before. Takes the lock and leaves it taken.
+  // Delays the step for rows that are about to arrive, if such delays have paid. Takes the lock and leaves it taken.
   void DelayForBatch(std::unique_lock<std::mutex>* lock);
-  // Takes everything the engine is to do, once the turn is ours. Rows are taken last, so that those which came while
-  // we waited share the step.
+  // Takes all work for the engine once this worker has the turn. Rows are taken last, so that rows which arrived during
+  // the wait share the step.
   Round TakeRound(bool has_turn);
   void RunOrders(Round* round);
   void CommitRound(Round* round);
   void WatchLoop();
-  // Hands messages over and wakes whoever has something to do. Takes the lock's ownership and ends it. `later`: the
-  // caller has a step to run, so the watchdog writes what no other stage waits for.
+  // Sends messages and wakes the threads that have work. Takes the lock's ownership and ends it. If `later`, the caller
+  // has a step to run, so the watchdog writes messages that no other stage waits for.
   void Dispatch(std::unique_lock<std::mutex> lock, bool later = false);
 
   const std::unique_ptr<ShardEngine> engine_;

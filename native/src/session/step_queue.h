@@ -1,5 +1,5 @@
-// Which sessions have rows for the engine, and which of them share the next step.
-// Not thread-safe: owned by a StageMachine; the compute thread waits on that machine's owner, not here.
+// Sessions that have rows for the engine, and the choice of those that share the next step. Not thread-safe: owned by a
+// StageMachine; the compute thread waits on that machine's owner.
 #ifndef MESHNET_SESSION_STEP_QUEUE_H_
 #define MESHNET_SESSION_STEP_QUEUE_H_
 
@@ -11,7 +11,7 @@
 
 namespace meshnet {
 
-// A session's part in the next step: so many rows of its frame in front.
+// A session's part in the next step: a number of rows of its frame in front.
 struct PickedRows {
   std::shared_ptr<Session> session;
   std::uint32_t rows = 0;
@@ -19,33 +19,33 @@ struct PickedRows {
 
 class StepQueue {
  public:
-  // Appends a session that has rows waiting; one that is queued already keeps its place.
+  // Appends a session that has rows waiting; if it is queued already it keeps its place.
   void Add(const std::shared_ptr<Session>& session);
 
-  // Puts a session first that was picked and whose frame was not computed to its end.
+  // Puts a picked session first if its frame was not computed to its end.
   void Return(const std::shared_ptr<Session>& session);
 
   void Remove(const Session& session);
 
-  // Whether some queued session is ready: it is open, in no step, and its next stage has credit.
+  // Whether a queued session is ready: it is open, in no step, and its next stage has credit.
   bool HasReady() const;
   std::size_t CountReady() const;
 
   // Takes the sessions of the next step out of the queue, one frame each: decode rows first, in order of arrival, then
-  // prompt chunks while rows are left, about `prompt_rows` of them in all. Where the engine does not mix phases, decode
-  // steps and prompt steps take turns, so that neither starves the other; a prompt step is of one chunk or of
-  // some short ones, or, where prompts are cut, of one piece or of whole chunks that fit. Sessions without credit keep
-  // their place.
+  // prompt chunks while there is room, about `prompt_rows` rows of them in all. If the engine does not mix phases,
+  // decode steps and prompt steps take turns, so that neither starves the other. A prompt step holds one chunk or some
+  // short ones; if prompts are cut, it holds one piece, or whole chunks that fit. Sessions without credit keep their
+  // place.
   std::vector<PickedRows> Pick(const ShardFacts& facts, std::uint32_t prompt_rows, TimePoint now);
 
   std::size_t size() const { return waiting_.size(); }
 
  private:
-  // What a step may hold, and what it holds so far.
+  // Limits of the step being filled, and its content so far.
   struct Filling {
-    std::uint32_t prompt_rows = 0;  // that it may still take
+    std::uint32_t prompt_rows = 0;  // prompt rows that it may still take
     bool has_prompt = false;
-    bool keeps_exact_alone = false;  // chunks whose bits depend on the rows of a step
+    bool keeps_exact_alone = false;  // chunks of exact routes run alone, since their bits depend on the rows of a step
     TimePoint now;
     std::uint32_t rows = 0;
     std::vector<PickedRows> picked;

@@ -1,5 +1,5 @@
-// One step, from taken rows to what is sent: builds the batch, runs the engine, samples. Compute thread only; touches
-// of a session only its constant terms and its sampler.
+// One step, from taken rows to results: builds the batch, runs the engine, samples. Compute thread only. Of a session
+// it uses only the constant terms and the sampler.
 #ifndef MESHNET_SESSION_STEP_RUNNER_H_
 #define MESHNET_SESSION_STEP_RUNNER_H_
 
@@ -22,7 +22,7 @@ struct EngineOrder {
   std::uint64_t kv_cells = 0;  // kClose: to be freed
 };
 
-// One session's rows in a step, and what became of them.
+// One session's rows in a step, and their outcome.
 struct StepItem {
   std::shared_ptr<Session> session;
   PendingRows rows;
@@ -34,21 +34,21 @@ struct StepItem {
 
   Status status;
   std::optional<v1::Tensor> hidden;   // not on the tail
-  std::optional<SampledToken> token;  // tail, where logits were wanted
+  std::optional<SampledToken> token;  // tail only, if logits were wanted
   std::uint32_t compute_us = 0;
   std::uint32_t codec_us = 0;
 };
 
 class StepRunner {
  public:
-  // `observer` sees the logits that tokens are drawn from; null: nobody does. Both outlive the runner.
+  // `observer` sees the logits that tokens are drawn from; may be null. Both outlive the runner.
   explicit StepRunner(ShardEngine* engine, StepObserver* observer = nullptr) : engine_(engine), observer_(observer) {}
 
   // Runs all items as one step and fills in their outcomes.
   void Run(std::vector<StepItem>* items);
 
  private:
-  // Unpacks rows into one buffer, so that engines get aligned floats; rewinds where a frame asks.
+  // Unpacks rows into one buffer, so that engines get aligned floats; rewinds if a frame asks for it.
   void Gather(std::vector<StepItem>* items);
   void Deliver(const StepResult& result, StepItem* item);
 

@@ -1,4 +1,4 @@
-// SHA-256.
+// SHA-256 digests and hexadecimal text.
 #ifndef MESHNET_WIRE_DIGEST_H_
 #define MESHNET_WIRE_DIGEST_H_
 
@@ -9,7 +9,7 @@ namespace meshnet {
 
 inline constexpr std::size_t kDigestBytes = 32;
 
-// 32 bytes.
+// The digest of `bytes`, kDigestBytes long.
 std::string Sha256(std::string_view bytes);
 
 std::string ToHex(std::string_view bytes);

@@ -16,15 +16,15 @@ Status CheckToken(const v1::TokenEvent& token) {
   if (token.position() > kMaxPosition) return Malformed("a position out of range");
   if (token.index() > kMaxPosition) return Malformed("an index out of range");
   if (token.finish() < v1::FINISH_REASON_UNSPECIFIED || token.finish() > v1::FINISH_REASON_LENGTH) {
-    return Malformed("no finish reason that is known");
+    return Malformed("the finish reason is unknown");
   }
   if (static_cast<std::uint32_t>(token.top_logprobs_size()) > kMaxTopLogprobs)
     return Malformed("too many alternatives");
   bool finite = std::isfinite(token.logprob());
   for (const v1::TokenLogprob& entry : token.top_logprobs()) finite = finite && std::isfinite(entry.logprob());
-  if (!finite) return {Code::kNotFinite, "a logprob"};
+  if (!finite) return {Code::kNotFinite, "a logprob is not finite"};
   for (const v1::TokenLogprob& entry : token.top_logprobs()) {
-    if (entry.token_id() > kMaxTokenId) return {Code::kBadTokenId, "an alternative"};
+    if (entry.token_id() > kMaxTokenId) return {Code::kBadTokenId, "an alternative's token id is out of range"};
   }
   return CheckResidence(token.residence());
 }
@@ -33,7 +33,7 @@ Status CheckFailure(const v1::StageFailure& failure) {
   bool named = !failure.code().empty() && failure.code().size() <= kMaxCodeBytes;
   for (const char c : failure.code()) named = named && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_');
   if (!named) return Malformed("no failure code");
-  if (failure.stage() >= kMaxStages) return Malformed("a failure of no stage");
+  if (failure.stage() >= kMaxStages) return Malformed("a failure's stage is out of range");
   if (failure.message().size() > kMaxTextBytes) return Malformed("a text that is too long");
   return Status::Ok();
 }

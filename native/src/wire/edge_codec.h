@@ -1,5 +1,5 @@
-// Edge messages: untrusted bytes to checked messages, by the rules of tensor_codec.h.
-// All functions are pure and may be called from any thread.
+// Turns untrusted bytes into checked edge messages, by the rules of tensor_codec.h. All functions are pure and may be
+// called from any thread.
 #ifndef MESHNET_WIRE_EDGE_CODEC_H_
 #define MESHNET_WIRE_EDGE_CODEC_H_
 

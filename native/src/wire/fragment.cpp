@@ -7,7 +7,7 @@
 namespace meshnet {
 namespace {
 
-// Length prefixes of the tensor and of its data, which an empty tensor lacks: 5 bytes a varint at most, each.
+// Length prefixes of the tensor and of its data, which an empty tensor lacks: at most 5 bytes each.
 constexpr std::size_t kLengthPrefixBytes = 16;
 
 std::size_t HeaderBytes(const v1::Frame& frame) {
@@ -71,7 +71,7 @@ v1::Frame TakeRows(std::uint32_t rows, v1::Frame* frame) {
   piece.set_rows(rows);
   piece.set_prompt_end(false);
   piece.clear_logits_rows();
-  piece.clear_residence();  // the last piece speaks for the frame
+  piece.clear_residence();  // only the last piece reports the frame's residence
   frame->set_rows(rows_left);
   frame->set_position(frame->position() + rows);
   frame->set_rewind(false);
@@ -87,7 +87,7 @@ Status FrameAssembler::Add(v1::Frame&& part, std::uint64_t limit_bytes, v1::Fram
   const v1::Fragment fragment = part.fragment();
   if (fragment.total_bytes() > limit_bytes) return {Code::kMessageTooLarge, "rows beyond the admitted window"};
   const std::string data = std::move(*part.mutable_tensors(0)->mutable_data());
-  // What is left is the header: equal in all parts but for these fields.
+  // After these fields are cleared, the headers of all parts must be equal.
   part.mutable_tensors(0)->clear_data();
   part.mutable_fragment()->set_index(0);
   part.mutable_fragment()->set_offset_bytes(0);

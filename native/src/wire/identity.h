@@ -1,4 +1,4 @@
-// What names a Route Session and its edges. Source: docs/wire.md, Addresses.
+// Names of a Route Session and its edges. Source: docs/wire.md, Addresses.
 #ifndef MESHNET_WIRE_IDENTITY_H_
 #define MESHNET_WIRE_IDENTITY_H_
 

@@ -21,7 +21,7 @@ inline constexpr std::uint32_t kGatewayStage = 127;
 
 // Sizes. Source: docs/wire.md, Frames.
 inline constexpr std::size_t kMaxMessageBytes = 512 * 1024;
-// Kept free for what wraps a frame: LinkMessage, BridgeBatch or a relay packet.
+// Reserved for the message around a frame: LinkMessage, BridgeBatch or a relay packet.
 inline constexpr std::size_t kEnvelopeReserveBytes = 1024;
 inline constexpr int kMaxLinkItems = 256;                  // in a LinkMessage beside its body
 inline constexpr std::uint64_t kMaxPosition = 0x7fffffff;  // llama_pos is 32-bit signed
@@ -37,7 +37,7 @@ inline constexpr std::uint32_t kQ80BlockBytes = 34;
 inline constexpr std::size_t kMaxTextBytes = 512;
 inline constexpr std::uint32_t kMaxTopLogprobs = 20;
 
-// Terms used where a SessionSpec leaves a field at 0. Source: docs/wire.md, Credits.
+// Terms used if a SessionSpec leaves a field at 0. Source: docs/wire.md, Credits.
 inline constexpr std::uint32_t kDefaultTokenWindow = 32;
 inline constexpr std::uint32_t kDefaultGatewayGraceMs = 2000;
 inline constexpr std::uint32_t kDefaultIdleMs = 60'000;

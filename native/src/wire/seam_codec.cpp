@@ -33,13 +33,13 @@ void Store(Element element, char* data, std::size_t index) {
   std::memcpy(data + index * sizeof(Element), &element, sizeof(Element));
 }
 
-// Whether all values were packed as finite ones. No early exit in any of these loops: finite data is the normal case.
+// Returns whether all values are finite once packed. These loops have no early exit: finite data is the normal case.
 bool PackBf16(std::span<const float> values, char* data) {
   std::uint32_t poisoned = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(values[i]);
     const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    // A NaN's rounding may carry into the sign, so the input is looked at as well.
+    // Rounding may carry a NaN into the sign, so the input is checked as well.
     poisoned |= static_cast<std::uint32_t>((bits & kF32Exponent) == kF32Exponent) |
                 static_cast<std::uint32_t>((rounded & kBf16Exponent) == kBf16Exponent);
     Store(static_cast<std::uint16_t>(rounded), data, i);
@@ -62,12 +62,12 @@ void UnpackBf16(std::string_view data, std::span<float> values) {
   }
 }
 
-// A magnitude as f16, to nearest, ties to even; infinity beyond f16's largest, and for infinity and NaN.
+// Rounds a magnitude to f16, ties to even; infinity if it is beyond f16's largest, infinite or NaN.
 std::uint16_t ToF16(float magnitude) {
   const auto bits = std::bit_cast<std::uint32_t>(magnitude);
   if (bits >= std::bit_cast<std::uint32_t>(65536.0f)) return kF16Exponent;
   if (bits < std::bit_cast<std::uint32_t>(0x1p-14f)) {
-    // f16 is subnormal here: its steps are those of f32 just above 0.5, so that the addition rounds.
+    // f16 is subnormal here: its steps are those of f32 just above 0.5, so the addition rounds.
     return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(magnitude + 0.5f) -
                                       std::bit_cast<std::uint32_t>(0.5f));
   }
@@ -75,7 +75,7 @@ std::uint16_t ToF16(float magnitude) {
   return static_cast<std::uint16_t>((rounded - (112u << 23)) >> 13);  // the exponent's biases differ by 112
 }
 
-// A finite f16.
+// Converts a finite f16.
 float FromF16(std::uint16_t half) {
   const std::uint32_t sign = std::uint32_t{half & 0x8000u} << 16;
   const std::uint32_t magnitude = half & kF16Magnitude;
@@ -91,7 +91,7 @@ std::int32_t Nearest(float value) {
          static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(kShift));
 }
 
-// Whether the block is finite once unpacked.
+// Returns whether the block is finite once unpacked.
 bool PackQ80Block(const float* values, char* block) {
   // As integers, magnitudes order like floats, with infinity and NaN above all of them.
   std::int32_t largest = 0;
@@ -101,7 +101,7 @@ bool PackQ80Block(const float* values, char* block) {
   const float scale = std::bit_cast<float>(largest) / 127.0f;
   const std::uint16_t half = ToF16(scale);
   if (half == kF16Exponent) return false;
-  // A scale that rounds to nothing makes a block of zeros; its reciprocal might be infinite.
+  // If a scale rounds to 0, the block is all zeros; the reciprocal could be infinite.
   const float inverse = half == 0 ? 0.0f : 1.0f / scale;
   Store(half, block, 0);
   std::array<std::int8_t, kQ80BlockElements> quants;
@@ -140,7 +140,7 @@ void UnpackQ80(std::string_view data, std::span<float> values) {
   }
 }
 
-// Whether all values were packed as finite ones.
+// Returns whether all values are finite once packed.
 bool Pack(v1::Codec codec, std::span<const float> values, char* data) {
   switch (codec) {
     case v1::CODEC_BF16:

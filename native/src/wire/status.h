@@ -1,4 +1,5 @@
-// Outcomes as values: a stable code for programs and a message for people. No exceptions cross our own interfaces.
+// Results of operations as values: a stable code for programs and a message for people. Our interfaces throw no
+// exceptions.
 #ifndef MESHNET_WIRE_STATUS_H_
 #define MESHNET_WIRE_STATUS_H_
 
@@ -9,7 +10,7 @@
 
 namespace meshnet {
 
-// The failure codes of docs/wire.md, in its order, then what Load can answer. Names are stable: see CodeName.
+// The failure codes of docs/wire.md, in its order, then those of Load. Names are stable: see CodeName.
 enum class Code {
   kOk,
   kMalformed,
@@ -70,7 +71,7 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-// A value, or why there is none. value() may be called only where ok() holds.
+// A value, or the status that says why there is none. Call value() only if ok().
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -23,7 +23,7 @@ bool IsKnown(v1::Phase phase) {
 Status CheckHeader(const v1::Frame& frame) {
   const std::uint32_t rows = frame.rows();
   if (rows < 1 || rows > kMaxRows) return Malformed("a number of rows out of range");
-  if (!IsKnown(frame.phase())) return Malformed("no phase that is known");
+  if (!IsKnown(frame.phase())) return Malformed("the phase is unknown");
   if (frame.position() > kMaxPosition - rows) return Malformed("a position out of range");
   if (frame.phase() == v1::PHASE_DECODE && rows != 1) return Malformed("a decode frame of several rows");
   if (frame.prompt_end() && frame.phase() != v1::PHASE_PREFILL) return Malformed("a prompt's end outside prefill");
@@ -46,8 +46,8 @@ Status CheckTensor(const v1::Tensor& tensor, std::uint32_t rows) {
   if (tensor.name().empty() || tensor.name().size() > kMaxTensorNameBytes) {
     return Malformed("a tensor's name is empty or too long");
   }
-  if (!IsKnown(tensor.dtype())) return {Code::kWrongDtype, "no element type that is known"};
-  if (!IsKnown(tensor.codec())) return {Code::kWrongDtype, "no codec that is known"};
+  if (!IsKnown(tensor.dtype())) return {Code::kWrongDtype, "the element type is unknown"};
+  if (!IsKnown(tensor.codec())) return {Code::kWrongDtype, "the codec is unknown"};
   if (tensor.shape_size() != 2 || tensor.shape(0) != rows || tensor.shape(1) < 1 ||
       tensor.shape(1) > kMaxElementsPerRow) {
     return {Code::kWrongShape, "not [rows, elements per row]"};
@@ -163,7 +163,7 @@ Status CheckAddress(const std::string& session, std::uint32_t epoch, std::uint32
 Status CheckResidence(const google::protobuf::RepeatedPtrField<v1::StageResidence>& residence) {
   std::uint64_t seen = 0;
   for (const v1::StageResidence& entry : residence) {
-    if (entry.stage() >= kMaxStages) return Malformed("residence of no stage");
+    if (entry.stage() >= kMaxStages) return Malformed("a residence entry's stage is out of range");
     const std::uint64_t bit = std::uint64_t{1} << entry.stage();
     if ((seen & bit) != 0) return Malformed("two residence entries of one stage");
     seen |= bit;
