@@ -32,4 +32,4 @@ async def test_a_taken_link_port_is_reported_and_the_node_serves_once_it_is_free
                 assert report.shards == ()
                 assert any("cannot listen at " in line for line in node.log)
                 taker.close()
-                assert (await site.wait_for_state("node-0", "serving")).link_address == address
+                assert (await site.wait_for_state("node-0", "serving")).reach.link_address == address
