@@ -46,6 +46,7 @@ def checks(*, fix: bool) -> dict[str, list[str]]:
         "mypy packages": [_tool("mypy"), *TYPED_PACKAGES],
         "mypy scripts": [_tool("mypy"), *sorted(scripts)],
         "import-linter": [_tool("lint-imports")],
+        "words": [sys.executable, "packaging/words.py", "--check"],
         "clang-format": [_tool("clang-format"), "--dry-run", "-Werror", *cpp],
     }
 
