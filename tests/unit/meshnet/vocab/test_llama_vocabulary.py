@@ -13,7 +13,7 @@ import pytest
 from meshnet.openai.specification import ChatMessage, Role
 from meshnet.vocab import RenderContext, Vocabulary, VocabularyError, llama_vocabulary, open_vocabulary
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 MODEL = Path(os.environ.get("MESHNET_TEST_MODEL", ROOT / "build/models/SmolLM2-135M-Instruct.Q4_1.gguf"))
 CONTEXT = RenderContext(now=datetime(2031, 2, 3, tzinfo=UTC), nonce="n0nce")
 IM_START, IM_END = 1, 2
