@@ -1,7 +1,7 @@
-"""Who talks to whom on a planned route, and how: carriers, diallers and windows.
+"""Plans the edges of a route: which members exchange messages, over which carrier, who dials, and with which windows.
 
-Invariants: pure. Both ends of an edge get the same carrier and windows, and exactly one of them dials a direct one; the
-two directions between a pair of nodes have one dialler, so that they share a connection. Prompt chunks, token events
+Invariants: pure. Both ends of an edge get the same carrier and windows, and exactly one end dials a direct edge. Both
+directions between a pair of nodes have the same dialler, so that they share a connection. Prompt chunks, token events
 and failures always go through the relay, since the site dials nobody.
 Source: docs/wire.md, Addresses, Credits and Links between workers.
 """
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from tracker_site.routes.planning.offers import Offer
 
-# Beside its rows a message holds 160 + 24 x stages bytes at most, a chunk's token ids, and what the relay counts for
-# holding it. Source: docs/wire.md, Frames and Relay.
+# Bytes of a message beside its rows: at most 160 + 24 x stages, the token ids of a chunk, and the relay's own overhead.
+# Source: docs/wire.md, Frames and Relay.
 MESSAGE_OVERHEAD_BYTES: Final = 4096
-# Rows that one part of a frame holds, at least.
+# Bytes of rows that one part of a frame has room for.
 _PART_BYTES: Final = MAX_MESSAGE_BYTES - MESSAGE_OVERHEAD_BYTES
 F32_BYTES: Final = 4
 # A token event with 20 alternatives and 64 residence entries.
@@ -38,11 +38,11 @@ class RouteEdge:
     """One directed edge between two members of a session.
 
     Attributes:
-        hop: how it is carried; RELAY where an end is the Gateway.
-        dialler: stage that dials a direct edge; None otherwise.
-        window: of frames; no frames where it is zero.
+        hop: carrier of its messages; RELAY if one end is the Gateway.
+        dialler: stage that dials a direct edge; None if the edge is not direct.
+        window: frames and bytes that may be on their way; zero if no frames travel on the edge.
         carries_tokens: token events travel on it.
-        codec: how a seam's rows are packed.
+        codec: packing of the rows, if the edge is a seam.
     """
 
     edge: Edge
@@ -61,16 +61,16 @@ class RouteEdge:
 
 
 def plan_edges(stages: Sequence[Offer], windows: Sequence[Window], codecs: Sequence[Codec]) -> tuple[RouteEdge, ...]:
-    """Every edge of a route.
+    """Return every edge of a route.
 
     Args:
-        stages: head first.
-        windows: of the way to each stage, head first.
-        codecs: of the seams, one for each.
+        stages: offers of the stages, head first.
+        windows: window of the edge that leads to each stage, head first.
+        codecs: one codec for each seam.
 
     Raises:
-        ValueError: two neighbours have no way to exchange rows, which the planner never gives; or a codec for each seam
-            is not there.
+        ValueError: two neighbours have no way to exchange rows, which the planner rules out; or the number of codecs is
+            wrong.
     """
     tail = len(stages) - 1
     edges = []
@@ -97,17 +97,17 @@ def _seam(stages: Sequence[Offer], sender: int, receiver: int, window: Window) -
 
 
 def _dialler(stages: Sequence[Offer], sender: int, receiver: int) -> int:
-    """The end that cannot be dialled dials; of two that can, the earlier stage."""
+    """Return the end that dials: the one that cannot be dialled, or the earlier stage if both can."""
     first, second = sorted((sender, receiver))
     return first if stages[second].reach.is_dialable else second
 
 
 def seam_after(edges: Sequence[RouteEdge], stage: int) -> RouteEdge | None:
-    """The seam that a stage hands its rows on; None after the tail."""
+    """Return the seam over which a stage hands its rows on; None for the tail."""
     return next((one for one in edges if one.edge == Edge(stage, stage + 1)), None)
 
 
 def carrier_name(edges: Sequence[RouteEdge], stage: int) -> str:
-    """How a stage's rows come in, for people: over the seam before it, or on the head the way back."""
+    """Return the carrier of a stage's incoming rows, for people; for the head, the carrier of the way back."""
     incoming = [one for one in edges if one.edge.to_stage == stage and one.edge.from_stage != GATEWAY_STAGE]
     return incoming[0].hop.value if incoming else Hop.RELAY.value

@@ -20,13 +20,13 @@ class RouteNeed:
     """The facts of one request that planning needs.
 
     Attributes:
-        n_layers: of the whole model.
-        prompt_tokens: rows of prefill.
-        max_tokens: generated at most.
-        is_exact: bit-equal to the unsplit model, so all stages need one exact class.
+        n_layers: number of layers of the whole model.
+        prompt_tokens: number of prompt rows to compute.
+        max_tokens: largest number of tokens to generate.
+        is_exact: the result must equal the unsplit model's bit for bit, so all stages need one exact class.
         mixes_recipes: stages may have different recipes; never with `is_exact`.
         excluded_node_ids: nodes that have just refused this request.
-        legal_cuts: layers that a stage may begin with, beside the first; None: any.
+        legal_cuts: layers that a stage may begin with, beside layer 0; None if every layer is one.
         opened: stages by node that this process has opened, which a node's report may not count yet.
     """
 
@@ -45,10 +45,10 @@ class RouteNeed:
 
     @property
     def kv_cells(self) -> int:
-        """Rows that each stage has to reserve at admission. Source: docs/wire.md, Closing and admission."""
+        """Number of KV cells that each stage reserves at admission. Source: docs/wire.md, Closing and admission."""
         return self.prompt_tokens + self.max_tokens
 
     @property
     def expected_tokens(self) -> int:
-        """Decode steps that the plan is judged by."""
+        """Number of decode steps by which plans are compared."""
         return min(self.max_tokens, EXPECTED_TOKENS_MAX)

@@ -1,4 +1,4 @@
-"""Offers arranged for planning: built when presence changes, searched once per request.
+"""Arranges offers for planning: an index is built when presence changes and searched once per request.
 
 Invariants: pure and immutable once built. A group holds the offers that may serve one route together. A segment is a
 run of adjacent shards on one node; a bucket holds the segments of one layer range and one carrier class, cheapest
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tracker_site.routes.planning.need import RouteNeed
     from tracker_site.routes.planning.offers import CarrierClass, Offer
 
-# Shards of one node that are considered for one model; a node that claims more is not worth the search.
+# Most shards of one node that are considered for one model; more would only cost search time.
 SHARDS_PER_NODE_MAX: Final = 8
 
 
@@ -28,7 +28,7 @@ class Segment:
     Attributes:
         decode_ms: one row through all of its shards.
         prefill_ms: one prompt row through all of its shards.
-        hops_ms: one way into the node and one way out of it, paid once a step where the route has other nodes.
+        hops_ms: one way into the node and one way out of it; a step pays this if the route has other nodes.
     """
 
     __slots__ = ("decode_ms", "hops_ms", "offers", "prefill_ms")
@@ -85,7 +85,10 @@ class Bucket:
         return segment.decode_ms + (segment.hops_ms if self._with_hops else 0.0)
 
     def cheapest(self, need: RouteNeed) -> Candidate | None:
-        """The admissible segment with the smallest cost, or None. What has been opened since only adds to a cost."""
+        """Return the admissible segment with the smallest cost, or None.
+
+        Stages that were opened since the last report only add to a cost, so the order by decode time is a lower bound.
+        """
         best: Candidate | None = None
         floor_ms = need.prompt_tokens * self._prefill_floor_ms
         for step_ms, segment in self._by_decode:
@@ -116,7 +119,7 @@ class ContractGroup:
 
 
 def _runs(shards: list[Offer]) -> Iterator[tuple[Offer, ...]]:
-    """Every run of adjacent shards among those of one node, single ones included."""
+    """Yield every run of adjacent shards of one node, single shards included."""
     by_begin: dict[int, list[Offer]] = defaultdict(list)
     for offer in shards[:SHARDS_PER_NODE_MAX]:
         by_begin[offer.shard.layer_begin].append(offer)
@@ -155,12 +158,12 @@ class GroupKey(NamedTuple):
 
 
 class OfferIndex:
-    """Offers of one model, grouped by what must agree on a route.
+    """Offers of one model, grouped by the facts that must be equal on a route.
 
     Attributes:
-        offers: all of them, usable or not; only an explanation of failure reads them.
+        offers: all offers, usable or not; only the explanation of a failure reads them.
         is_exact: whether groups are also split by exact class.
-        mixes_recipes: whether a group may hold several recipes; never where `is_exact`.
+        mixes_recipes: whether a group may hold several recipes; never if `is_exact`.
     """
 
     def __init__(self, offers: Iterable[Offer], *, is_exact: bool, mixes_recipes: bool = False) -> None:

@@ -1,8 +1,8 @@
 """Cuts a prompt into chunks for a planned route, by the figures that its nodes reported.
 
-Invariants: pure; every figure is a node's claim, so a false one costs speed and, since windows are bounded, no more
-memory than an honest one. Links are counted as the planner counts hops: both ends' latencies, since nobody has measured
-the pair. Source: `meshnet.generation.chunking`.
+Invariants: pure; every figure is a node's claim. A false one costs speed, but no more memory than an honest one, since
+windows are bounded. The time of a link is the sum of both ends' latencies, as the planner counts hops, since nobody has
+measured the pair. Source: `meshnet.generation.chunking`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNKNOWN_SEAM_BYTES_PER_ROW: Final = 4 * 7168 * 4
 
 
 def plan_chunking(stages: Sequence[Offer], codecs: Sequence[Codec], prompt_tokens: int, *, is_exact: bool) -> Chunking:
-    """Return the size of a prompt's chunks and the window of the way to each stage; `codecs`: one for each seam."""
+    """Return the size of a prompt's chunks and the window of the edge to each stage; `codecs` has one for each seam."""
     times = tuple(_time(offer) for offer in stages)
     # The relay is beside the site, where prompts come from.
     prompt_link = SeamLink(0, stages[0].latency_ms + RELAY_HOP_MS)
@@ -61,7 +61,7 @@ def _seam(sender: Offer, receiver: Offer, codec: Codec) -> SeamLink:
 
 
 def _ubatch_rows(exact_class: bytes) -> int:
-    """Rows that the engine takes as one batch; 0 where the node does not say."""
+    """Return the number of rows that the engine takes as one batch; 0 if the node does not say."""
     try:
         return session_pb2.ExactClass.FromString(exact_class).ubatch
     except DecodeError:

@@ -1,13 +1,13 @@
-"""Which nodes serve a request: the fastest chain of shards that covers every layer exactly once.
+"""Chooses the nodes of a route: the fastest chain of shards that covers every layer exactly once.
 
-Invariants: pure. A plan's stages are whole shards, adjacent, from layer 0 to the last, with one contract digest (one
-recipe, unless they may be mixed, and one exact class where asked), cut only where the model may be cut, and every
-neighbouring pair, the ring tail -> head included, has a way to exchange rows. No other admissible chain has a smaller
-`cost.route_ms`; equal cost goes to fewer stages, so one node wins where it is not slower.
+Invariants: pure. The stages of a plan are whole, adjacent shards from layer 0 to the last layer. They have one contract
+digest, one recipe unless recipes may be mixed, and one exact class if the request is exact. They begin and end at legal
+cuts. Every stage has a way to hand rows to the next, and the tail has one to the head. No other admissible chain has a
+smaller `cost.route_ms`. If two cost the same, the one with fewer stages wins, so one node beats an equally fast chain.
 
-The search runs over layer boundaries. What a hop costs depends on the two ends only through their own latencies and
-carrier classes, so the state at a boundary is (class of the head, class of the last stage) and the work is linear in
-the offers. Shards of one node that follow each other are one segment, so that no hop is counted between them.
+The search goes from layer boundary to layer boundary. The cost of a hop depends only on the latency and the carrier
+class of its two ends. So the state at a boundary is (class of the head, class of the last stage), and the work is
+linear in the offers. Adjacent shards of one node form one segment, so that no hop is counted between them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """The stages of one route, head first, and what the request is expected to take on them."""
+    """The stages of one route, head first, and the time in ms that the request is expected to take."""
 
     stages: tuple[Offer, ...]
     estimate_ms: float
 
 
 class _Path(NamedTuple):
-    """A way to a layer boundary: its last segment and the path before it."""
+    """A chain of segments that ends at a layer boundary: its last segment and the path before it."""
 
     cost_ms: float
     n_stages: int
@@ -53,12 +53,12 @@ class _Path(NamedTuple):
         return tuple(offer for segment in reversed(segments) for offer in segment.offers)
 
 
-# (class of the head, class of the last stage) -> the best path so far.
+# Best path so far, by (class of the head, class of the last stage).
 _Frontier: TypeAlias = dict[tuple[CarrierClass, CarrierClass], _Path]
 
 
 def _whole(group: ContractGroup, need: RouteNeed) -> _Path | None:
-    """The best route on one node alone."""
+    """Return the best route that one node serves alone, or None."""
     best: _Path | None = None
     for bucket in group.whole:
         candidate = bucket.cheapest(need)
@@ -76,10 +76,10 @@ def _extend(arrivals: _Frontier, path: _Path, state: tuple[CarrierClass, Carrier
 def _advance(
     reached: _Frontier, carrier_class: CarrierClass, segment: Segment, cost_ms: float, need: RouteNeed
 ) -> _Frontier:
-    """Every path of `reached` that can hand over to `segment`, extended by it."""
+    """Return every path of `reached` that can hand rows to `segment`, with the segment added."""
     arrivals: _Frontier = {}
     expected_tokens, stages = need.expected_tokens, len(segment.offers)
-    # The inner loop of planning: a path is made only where it is the best so far.
+    # The inner loop of planning: a path is made only if it is the best so far.
     for (head, last), path in reached.items():
         carrier_ms = carrier_ms_between(last, carrier_class)
         n_stages = path.n_stages + stages
@@ -93,7 +93,7 @@ def _advance(
 
 
 def _close_ring(finished: _Frontier, need: RouteNeed) -> _Path | None:
-    """The best finished chain once the hop tail -> head is paid."""
+    """Return the best chain that reaches the last layer, with the hop from tail to head added, or None."""
     best: _Path | None = None
     for (head, tail), path in finished.items():
         carrier_ms = carrier_ms_between(tail, head)
@@ -104,7 +104,7 @@ def _close_ring(finished: _Frontier, need: RouteNeed) -> _Path | None:
 
 
 def _chain(group: ContractGroup, need: RouteNeed) -> _Path | None:
-    """The best route over two or more segments."""
+    """Return the best route over two or more segments, or None."""
     frontiers: dict[int, _Frontier] = {}
     for layer_begin in sorted(group.chains):
         reached = frontiers.pop(layer_begin, None)
@@ -127,10 +127,10 @@ def _chain(group: ContractGroup, need: RouteNeed) -> _Path | None:
 
 
 def plan_indexed(index: OfferIndex, need: RouteNeed) -> RoutePlan:
-    """The fastest route for `need` over indexed offers.
+    """Return the fastest route for `need` over indexed offers.
 
     Raises:
-        NoRouteError: nothing fits; it says why.
+        NoRouteError: no chain of offers fits; the error says why.
     """
     best: _Path | None = None
     for group in index.groups:

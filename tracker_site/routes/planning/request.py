@@ -20,15 +20,15 @@ class RouteRequest:
     """One generation.
 
     Attributes:
-        artifact_digest: of the model's files.
-        n_layers: of the whole model.
-        max_tokens: generated at most.
+        artifact_digest: SHA-256 over the model's files, 32 bytes.
+        n_layers: number of layers of the whole model.
+        max_tokens: largest number of tokens to generate.
         sampling: its seed is set.
         end_tokens: ids that end the generation.
-        is_exact: bit-equal to the unsplit model.
-        legal_cuts: layers that a stage may begin with, beside the first; None: any.
+        is_exact: the result must equal the unsplit model's bit for bit.
+        legal_cuts: layers that a stage may begin with, beside layer 0; None if every layer is one.
         allows_mixed_recipes: stages may have different recipes, unless the route is exact.
-        coarsest_codec: rows between stages may be packed by it, and by all that are more faithful.
+        coarsest_codec: the least faithful codec that may pack rows between stages.
     """
 
     artifact_digest: bytes
@@ -55,8 +55,8 @@ class RouteStage:
 
     Attributes:
         carrier: carrier of its incoming rows ("relay", "direct", "local").
-        seam_bytes_per_token: of the row it hands to the next stage, as it is packed; 0 on the tail.
-        seam_codec: how that row is packed ("raw", "bf16", "q8_0"); empty on the tail.
+        seam_bytes_per_token: bytes of the packed row that it hands to the next stage; 0 on the tail.
+        seam_codec: codec of that row ("raw", "bf16", "q8_0"); empty on the tail.
         recipe: engine and arithmetic; empty if the node does not say.
     """
 
