@@ -37,8 +37,8 @@ FOLDER_WORDS_MIN = 400
 _LONGEST_SENTENCES = 20
 _GENERATED = re.compile(r"_pb2(_grpc)?\.py$|/migrations/")
 _WORD = re.compile(r"[^\W\d]\w*(?:-\w+)*")
-# Comments that a tool reads.
-_DIRECTIVE = re.compile(r"!|noqa|type: ignore|mypy:|ruff:|NOLINT|clang-format (on|off)")
+# Comments that a tool reads, and the ends of include guards and namespaces.
+_DIRECTIVE = re.compile(r"!|noqa|type: ignore|mypy:|ruff:|NOLINT|clang-format (on|off)|namespace\b|[A-Z0-9_]+_H_\Z")
 # A number may hold single quotes, and a string may hold slashes, so both are matched before comments are looked for.
 _CPP_TOKEN = re.compile(
     r'(?P<other>\b\d[\w\'.]*|R"(?P<fence>[^\s()\\]*)\(.*?\)(?P=fence)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\')'
@@ -151,7 +151,7 @@ class _Comment:
 
 
 def _joined(comments: Iterable[_Comment], path: str) -> list[Passage]:
-    """Make one passage of the comments that fill consecutive lines; leave out those that a tool reads."""
+    """Make one passage of the comments that fill consecutive lines; leave out those that are no words for people."""
     blocks: list[list[_Comment]] = []
     for comment in comments:
         if _DIRECTIVE.match(comment.text.strip()):

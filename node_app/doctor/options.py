@@ -1,6 +1,7 @@
 """The doctor's command line: the options of `meshnet node` that a check needs, and the same environment variables.
 
-Invariant: the imports need only `meshnet` and the standard library, so that the doctor can report a missing package.
+Invariant: this module and its imports need no package beside `meshnet` and the standard library, so that the doctor
+can report a missing one.
 """
 
 from __future__ import annotations

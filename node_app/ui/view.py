@@ -1,7 +1,7 @@
 """Decides the contents of window and icon, as plain values.
 
-Invariants: pure. The whole window follows from an observation and the errands, so widgets keep no state of their own.
-Every state says what it means, and if the volunteer can mend it, how.
+Invariants: pure. The whole window follows from an observation and the errands under way (pause, resume, quit), so
+widgets keep no state of their own. Every state says what it means, and if the volunteer can mend it, how.
 """
 
 from __future__ import annotations

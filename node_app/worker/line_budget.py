@@ -15,7 +15,10 @@ LINES_PER_S: Final = 1.0
 
 @dataclass(slots=True)
 class LineBudget:
-    """A bucket that fills by LINES_PER_S lines a second, up to BURST_LINES. Times in s, of one monotonic clock."""
+    """Limits how many of the worker's lines are logged: a bucket that gains LINES_PER_S a second, up to BURST_LINES.
+
+    Times are in seconds, of one monotonic clock.
+    """
 
     filled_at_s: float
     _lines: float = BURST_LINES

@@ -1,6 +1,6 @@
 """Codes and titles with which the site closes a node's control connection.
 
-Invariant: a code is never renamed or reused, since a node's software decides by it if it tries again.
+Invariant: a code is never renamed or reused, since a node decides by the code whether to connect again.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ struct LoadPlan {
   std::uint32_t fake_width = 0;          // FakeEngine: elements a row
   std::uint32_t fake_step_us = 0;        // FakeEngine: time of one row, a layer
   std::uint32_t fake_step_fixed_us = 0;  // FakeEngine: time of a step, without its rows
-  bool profile = false;                  // LlamaEngine: marks the parts of its steps
+  bool profile = false;                  // LlamaEngine: notes when each part of a step ends
   bool keep_rewind_states = false;       // LlamaEngine: keeps states for rewinds if memory cannot be truncated
 };
 

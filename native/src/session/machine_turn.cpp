@@ -28,7 +28,7 @@ constexpr int kSemaphores = 4;
 constexpr int kMode = 0600;
 // Number of keys that are tried if sets of other users or programs have the first ones.
 constexpr int kKeys = 16;
-// How often the set may vanish between finding and joining it.
+// Number of tries to join, since the set may be removed between finding and joining it.
 constexpr int kJoins = 100;
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
@@ -111,7 +111,7 @@ Result<int> FindSet(const std::string& name) {
   return Status(Code::kNotReady, "no key for the compute turn is free");
 }
 
-// Finds or makes the set and counts us as one of its users.
+// Finds or creates the set of semaphores and counts this worker among its users.
 Result<int> JoinSet(const std::string& name) {
   for (int attempt = 0; attempt < kJoins; ++attempt) {
     Result<int> set = FindSet(name);

@@ -36,7 +36,7 @@ class SessionTable {
   void Release(SequenceId sequence, std::uint64_t kv_cells, bool is_usable);
   void Restore(SequenceId sequence);
 
-  // A sequence for the engine's own use (probe), without cells. kTooManySessions if all are taken.
+  // Lends a free sequence without cells, for a probe; Release gives it back. kTooManySessions if all are taken.
   Result<SequenceId> Borrow();
 
   // Drops epochs that were closed more than a minute ago.

@@ -140,7 +140,8 @@ class StageMachine {
   void SendFrame(const SessionPointer& session, v1::Frame&& frame, TimePoint now);
   v1::EdgeMessage EdgeMessageOn(const Session& session, Edge edge) const;
   Origin CarrierOf(const Session& session, Edge edge) const;
-  // Since when a session's rows wait for the machine's turn only; none if they wait for something else or not at all.
+  // Since when a session's rows have waited for nothing but the compute turn; none if they wait for something else or
+  // do not wait.
   std::optional<TimePoint> TurnAwaitedSince(const Session& session) const;
   std::optional<TimePoint> CheckDeadlines(const SessionPointer& session, TimePoint now);
 

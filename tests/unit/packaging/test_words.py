@@ -167,3 +167,8 @@ def test_the_checkout_itself_is_read():
         [sys.executable, "packaging/words.py"], cwd=words.ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert json.loads(done.stdout.splitlines()[-1])["words"] > 10_000
+
+
+@pytest.mark.parametrize(("comment", "counts"), [("namespace meshnet", 0), ("MESHNET_EDGE_H_", 0), ("Waits.", 1)])
+def test_ends_of_guards_and_namespaces_are_no_words(comment, counts):
+    assert len(words.cpp_passages(f"}}  // {comment}\n", "a.h")) == counts
