@@ -72,7 +72,7 @@ class RelayLink:
 
     @property
     def public_key(self) -> bytes:
-        """The key that tickets for this process name, 32 bytes."""
+        """Public key of this process, 32 bytes. A ticket that is made for the process contains it."""
         return self._signing_key.public_key
 
     @property

@@ -257,7 +257,8 @@ void LlamaEngine::SortBySlot(std::span<const StepSlice> slices) {
   std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return slot(a) < slot(b); });
 }
 
-// Moves a sequence of the step into a gap between the others if that saves time.
+// Moves one of the step's sequences into a free slot between the slots of the others, if gaps have cost enough time.
+// Sequences in adjacent slots need fewer passes over the weights.
 void LlamaEngine::CloseGap(std::span<const StepSlice> slices) {
   slots_used_.clear();
   for (const StepSlice& slice : slices) {

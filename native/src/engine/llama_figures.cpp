@@ -80,7 +80,8 @@ Status CheckRotations(const Figures& figures) {
   return CheckSections(figures.header, figures.Key("rope.dimension_sections"), width);
 }
 
-// Whether a tensor is added, multiplied elementwise or convolved with, and is not a matrix that rows are multiplied by.
+// Whether a tensor must be stored as F32. These are the tensors that are no weight matrices: they are added, multiplied
+// elementwise or convolved with.
 bool IsF32Alone(std::string_view tensor) {
   if (!tensor.ends_with(".weight")) return true;
   for (const char* suffix :

@@ -35,7 +35,7 @@ class RewindingEngine : public ShardEngine {
   std::span<const StepMark> marks() const override { return engine_->marks(); }
   bool IsUsable(SequenceId sequence) const override { return engine_->IsUsable(sequence); }
 
-  // Bytes of all sequences' states.
+  // Total bytes of the states that are saved for rewinding, over all sequences.
   std::uint64_t state_bytes() const;
 
  private:

@@ -42,7 +42,8 @@ union SemaphoreArgument {
 
 std::string SystemError(int error) { return std::strerror(error); }
 
-// The same for all spellings of one path, and different for each user.
+// Name from which the key of the semaphore set is derived: the user's id and the resolved path, so that all spellings
+// of one path give the same name. Fails unless the path's folder belongs to this user and is private.
 Result<std::string> NameOf(const std::string& turn_path) {
   const std::size_t slash = turn_path.rfind('/');
   if (turn_path.empty() || turn_path.front() != '/' || slash + 1 == turn_path.size()) {

@@ -53,8 +53,8 @@ class StageWorker {
   Result<v1::ProbeReply> Probe(const v1::ProbeRequest& request, std::chrono::milliseconds deadline);
 
   static constexpr std::chrono::milliseconds kReleaseWait{1000};
-  // If the machine's turn has not come after this long, it is asked for again; sessions fail earlier by their own step
-  // deadlines.
+  // How long this worker waits for the compute turn before it asks again. This may be long, because waiting sessions
+  // fail sooner by their own step deadlines.
   static constexpr std::chrono::milliseconds kTurnWait{30'000};
   // How long a step is delayed for rows of the stage that has just computed on this machine.
   static constexpr std::chrono::microseconds kBatchingDelay{1000};

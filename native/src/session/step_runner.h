@@ -54,7 +54,8 @@ class StepRunner {
 
   ShardEngine* const engine_;
   StepObserver* const observer_;
-  std::uint32_t rewind_us_ = 0;  // of this step: an engine may have to recompute rows
+  // Time of the rewinds in this step. It counts as compute time, since an engine may recompute rows to rewind.
+  std::uint32_t rewind_us_ = 0;
   std::vector<float> hidden_;
   std::vector<StepSlice> slices_;
   std::vector<std::size_t> slice_items_;  // item of each slice
