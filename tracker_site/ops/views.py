@@ -66,7 +66,7 @@ def _database_figures() -> dict[str, object]:
         "nodes_present": dict(by_state),
         "shards": serving.count(),
         "shards_mismatched": serving.exclude(problem_code="").count(),
-        "sessions": sum(shard.figures.sessions for shard in serving),
+        "sessions": sum(serving.values_list("facts__sessions", flat=True)),
         "models_listed": Model.objects.filter(is_listed=True).count(),
         "holds_open": Hold.objects.filter(state=Hold.State.OPEN).count(),
         "transfers": Transfer.objects.count(),
