@@ -1,5 +1,7 @@
-"""The reference worker: sessions in Python (`sessions`) and an engine in PyTorch (`torch`).
+"""The reference worker in Python, with which tests compare the native worker.
 
-Invariants: `sessions` knows no engine. Tests compare the native worker with this one, decision by decision and row by
-row.
+`sessions` admits sessions and handles their messages; `torch` computes their rows with PyTorch. Tests compare the
+decisions of `sessions` and the rows of `torch` with those of the native worker.
+
+Invariant: `sessions` works with any engine.
 """

@@ -1,7 +1,7 @@
-"""The bridge of a worker: messages between the agent's stream and the machine.
+"""Serves the worker's bridge: passes messages between the agent's stream and the `StageMachine`.
 
-Invariants: there is one bridge at a time; if a new one begins, the old one ends. If a sender breaks the rules, its
-bridge ends, never the worker.
+Invariants: there is one bridge at a time; if a new bridge begins, the old one ends. If a message breaks a rule for
+which its sender must be disconnected, the bridge ends, but the worker goes on.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ BATCH_MAX_BYTES = 2 * 1024 * 1024
 
 
 class BridgeHandover:
-    """Hands the machine from one bridge to the next."""
+    """Lets one bridge at a time serve the `StageMachine`: the newest one."""
 
     def __init__(self, state: ReferenceState) -> None:
         self._state = state
         self._newest = 0
 
     async def run(self, incoming: AsyncIterator[worker_pb2.BridgeBatch]) -> AsyncIterator[worker_pb2.BridgeBatch]:
-        """Pass messages both ways until the stream ends or a newer bridge begins.
+        """Give the machine the incoming messages and yield its outgoing ones.
+
+        It ends when the incoming stream ends or a newer bridge begins.
 
         Raises:
-            MessageError: the sender broke the rules.
+            MessageError: an incoming message breaks a rule for which its sender must be disconnected.
         """
         self._newest += 1
         own, state = self._newest, self._state

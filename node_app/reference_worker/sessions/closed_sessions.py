@@ -1,6 +1,6 @@
-"""Remembers closed attempts of sessions for a while, so that they are not opened again.
+"""Remembers for 60 s which epochs of a session were closed, so that none of them is opened again.
 
-Source: docs/wire.md, Frames (closed pairs are remembered for 60 s).
+Source: docs/wire.md, Frames.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class ClosedSessions:
         self._closed: dict[bytes, tuple[int, float]] = {}
 
     def mark(self, key: SessionKey, now_s: float) -> None:
-        """Remember that an attempt and all earlier ones of its session are closed."""
+        """Remember that the session's epoch `key.epoch` and all earlier ones are closed. `now_s` is monotonic."""
         self._closed[key.session] = (max(key.epoch, self._newest(key.session)), now_s)
 
     def holds(self, key: SessionKey, now_s: float) -> bool:
-        """Return whether this attempt or a later one was closed within the last CLOSED_MEMORY_S."""
+        """Return whether the session's epoch `key.epoch` or a later one was closed within the last CLOSED_MEMORY_S."""
         self._closed = {name: entry for name, entry in self._closed.items() if now_s - entry[1] <= CLOSED_MEMORY_S}
         return key.epoch <= self._newest(key.session)
 

@@ -1,4 +1,4 @@
-"""The parts of a contract that are the same for every engine.
+"""The parts of a boundary contract that are the same for every engine.
 
 Source: docs/wire.md, What must match; the native worker computes the same bytes.
 """
@@ -15,9 +15,10 @@ from meshnet.v1 import frame_pb2, session_pb2
 def with_digest(
     contract: session_pb2.BoundaryContract, artifact_digest: bytes, details: str
 ) -> session_pb2.BoundaryContract:
-    """Fill in the digest of a contract whose other fields are set, and return the contract.
+    """Set the contract's digest, computed from its other fields and the arguments, and return the contract.
 
-    `details` is the engine's own part of the digest.
+    Its other fields must be set before. `artifact_digest` is that of the model's file. `details` names the engine's own
+    facts that the stages of a route must share.
     """
     parts = {
         "artifact": artifact_digest.hex(),
@@ -39,5 +40,5 @@ def hidden_rows(width: int) -> session_pb2.TensorSpec:
 
 
 def spoken_codecs(width: int) -> list[str]:
-    """Return the names of the codecs, besides raw, that can pack rows of this width."""
+    """Return the names of the codecs, besides raw, that can pack rows of `width` elements."""
     return [frame_pb2.Codec.Name(codec) for codec in (Codec.BF16, Codec.Q8_0) if codec.can_pack(width)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw(session: StageSession, logits: Sequence[float], position: int) -> TokenEvent:
-    """Draw the token of `position`. Its index is 0 here; the token sender sets it.
+    """Draw the token for `position` from one row of logits. The event's index is 0; the `TokenSender` sets it later.
 
     Raises:
         ValueError: a logit is not finite.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LoadNews:
-    """Progress of one load. It is made on the event loop that receives the progress."""
+    """Progress of one load. It must be constructed on the event loop that receives the progress."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -37,11 +37,11 @@ class LoadNews:
         self._loop.call_soon_threadsafe(self._note, fraction)
 
     def give_up(self) -> None:
-        """Give the load up: the next `tell` raises, which ends it."""
+        """Give up the load: the next call of `tell` raises, which ends the load."""
         self._is_given_up = True
 
     async def until(self, loaded: asyncio.Future[StageMachine]) -> AsyncIterator[float]:
-        """Yield fractions until `loaded` is done; if they come faster than they are taken, only the newest."""
+        """Yield the loaded fraction when it has changed, until `loaded` is done; a slow reader gets only the newest."""
         while not loaded.done():
             change = asyncio.ensure_future(self._changed.wait())
             try:

@@ -1,7 +1,8 @@
 """One shard's sessions as a state machine without I/O: messages, steps and ticks go in, messages come out.
 
-Invariants: an admitted session is removed once and its cells are freed once. A frame runs once. Nothing here blocks or
-reads a clock: the caller passes `now_s`, monotonic seconds. It decides as the native worker's StageMachine does.
+Invariants: an admitted session is removed once and its KV cells are freed once. A frame is run once. Nothing here
+blocks or reads a clock: the caller passes `now_s`, monotonic seconds. It decides as the native worker's StageMachine
+does.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EngineStep:
-    """One session's front frame, which the engine is to run."""
+    """The first waiting frame of a session, taken from the queue at `taken_at_s` (monotonic) to be run."""
 
     session: StageSession
     waiting: Waiting
@@ -66,7 +67,7 @@ class StageMachine:
         """Admit a session; if an older epoch of it is open, close that first.
 
         Raises:
-            MessageError: the session is refused, with the code for the reply.
+            MessageError: the session is refused; the reply gets the error's code.
         """
         terms = parse_terms(spec, self.load)
         older = self.sessions.get(terms.key.session)
@@ -76,7 +77,10 @@ class StageMachine:
         self.sessions[terms.key.session] = StageSession(terms, self.load, now_s)
 
     def close(self, key: SessionKey, now_s: float) -> bool:
-        """End a session's epoch and older ones; return whether one was open. Idempotent."""
+        """Close the session if it is open with epoch `key.epoch` or an older one; return whether it was.
+
+        None of these epochs can be opened again for CLOSED_MEMORY_S.
+        """
         session = self.sessions.get(key.session)
         was_open = session is not None and session.terms.key.epoch <= key.epoch
         if session is not None and was_open:
@@ -85,10 +89,10 @@ class StageMachine:
         return was_open
 
     def receive_frame(self, message: frame_pb2.Frame, now_s: float) -> None:
-        """Take a frame from the bridge.
+        """Queue a frame from the bridge for the engine; if the frame breaks a rule of its session, that session fails.
 
         Raises:
-            MessageError: the sender is to be disconnected.
+            MessageError: the frame breaks a rule for which its sender must be disconnected.
         """
         self.counters["frames_received"] += 1
         try:
@@ -112,10 +116,10 @@ class StageMachine:
             self._fail_for(error, now_s)
 
     def receive_edge(self, message: session_pb2.EdgeMessage, now_s: float) -> None:
-        """Take an edge message from the bridge.
+        """Handle an edge message from the bridge: an acknowledgement, a close, or that a peer closed the session.
 
         Raises:
-            MessageError: the sender is to be disconnected.
+            MessageError: the message breaks a rule for which its sender must be disconnected.
         """
         try:
             read = read_edge_message(message)
@@ -145,7 +149,7 @@ class StageMachine:
             self._output.resend_tokens(session)
 
     def take_steps(self, now_s: float) -> list[EngineStep]:
-        """Return a step for every session that may run, with its front frame."""
+        """Take the first waiting frame of every session that may run one, and return these frames as steps."""
         steps = []
         for session in self.sessions.values():
             if session.is_ready:
@@ -154,7 +158,10 @@ class StageMachine:
         return steps
 
     def commit(self, step: EngineStep, outcome: Outcome, now_s: float) -> None:
-        """Send the outcome of a step; if the engine failed, fail the session."""
+        """Send the rows or the token of a finished step, and acknowledge its frame.
+
+        If the engine failed, the session fails instead. If the session has ended meanwhile, nothing is sent.
+        """
         session, frame = step.session, step.waiting.frame
         self.counters["steps"] += 1
         self.counters["rows"] += frame.rows
@@ -174,7 +181,7 @@ class StageMachine:
             self._send(session, frame.edge, edge.consume(frame.seq))
 
     def tick(self, now_s: float) -> float | None:
-        """Fail the sessions whose deadlines have passed; return the nearest deadline left, None if there is none."""
+        """Fail the sessions whose deadlines have passed; return the nearest remaining deadline, or None."""
         deadlines = []
         for session in list(self.sessions.values()):
             nearest = min(session.deadlines(), default=None)
@@ -187,13 +194,16 @@ class StageMachine:
         return min(deadlines, default=None)
 
     def take_outgoing(self) -> list[Message]:
-        """Return and forget the messages that were added since the last call."""
+        """Return the messages that were queued since the last call, and forget them."""
         taken = list(self._outgoing)
         self._outgoing.clear()
         return taken
 
     def fail(self, session: StageSession, code: FailureCode, message: str, stage: int, now_s: float) -> None:
-        """End a session and tell the Gateway why."""
+        """End a session, and tell the Gateway the failure and the stage at fault.
+
+        The stages that send to this one are told that the session has ended here.
+        """
         at_fault = session.terms.stage if stage == GATEWAY_STAGE else stage
         own = session.terms.stage
         self._send(session, Edge(own, GATEWAY_STAGE), StageFailure(code.value, message, at_fault))
@@ -244,7 +254,7 @@ class StageMachine:
         return session if session is not None and session.terms.key == address.key else None
 
     def _fail_for(self, error: MessageError, now_s: float) -> None:
-        """Fail the session that a message named; if the sender is to be disconnected, raise the error instead."""
+        """Fail the session that a faulty message named; if the sender must be disconnected, raise the error instead."""
         session = None if error.address is None else self._find(error.address)
         if error.closes_connection or error.address is None:
             raise error

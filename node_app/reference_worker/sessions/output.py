@@ -1,7 +1,8 @@
 """Sends the output of a step: rows to the next stage, tokens to the head and to the Gateway.
 
-Invariants: rows and ring frames leave before acknowledgements and events, since the next stage waits for them. A token
-goes to the head only if the token window and the ring's credit allow it.
+Invariants: frames (rows for the next stage, tokens for the head) are queued before acknowledgements and token events,
+since the next stage waits for the frames. A token goes to the head only if the Gateway has acknowledged enough earlier
+tokens (the token window) and the ring has credit.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _F32_BYTES = 4
 
 
 class StageOutput:
-    """Appends to the machine's outgoing messages."""
+    """Makes the messages that a step causes, and appends them to the machine's outgoing messages."""
 
     def __init__(self, outgoing: list[Message]) -> None:
         self._outgoing = outgoing
@@ -67,7 +68,10 @@ class StageOutput:
     def send_token(
         self, session: StageSession, waiting: Waiting, outcome: Outcome, taken_at_s: float, now_s: float
     ) -> None:
-        """Commit the drawn token if there is one, and tell the Gateway of it and of the prompt's progress."""
+        """Send the token that the step drew, if any, to the Gateway and, unless it ends the generation, to the head.
+
+        If the step ran a prompt chunk, the Gateway is also told how much of the prompt is done.
+        """
         if session.tokens is None:
             raise ValueError("only the tail draws tokens")
         residence = _residence(session, waiting, taken_at_s, now_s)
@@ -84,7 +88,7 @@ class StageOutput:
             self._tell_gateway(session, self.told(event))
 
     def release_token(self, session: StageSession, now_s: float) -> None:
-        """Send the held token to the head, if the token window and the ring's credit allow it."""
+        """Send the token that was held back to the head, if the token window and the ring's credit allow it now."""
         token, terms = session.held_token, session.terms
         if token is None or session.tokens is None or not session.tokens.has_window:
             return
@@ -112,12 +116,12 @@ class StageOutput:
         self._outgoing.append(frame)
 
     def resend_tokens(self, session: StageSession) -> None:
-        """Send the token events that the Gateway has not acknowledged again."""
+        """Send again all token events that the Gateway has not acknowledged."""
         for event in () if session.tokens is None else session.tokens.unacknowledged:
             self._tell_gateway(session, self.told(event))
 
     def told(self, event: TokenEvent) -> TokenEvent | None:
-        """Return the event in the form in which the Gateway gets it; a subclass may change or drop it."""
+        """Return the token event to send to the Gateway. A subclass may return another one, or None to send nothing."""
         return event
 
     def _tell_gateway(self, session: StageSession, body: EdgeBody | None) -> None:
@@ -139,5 +143,5 @@ def _residence(session: StageSession, waiting: Waiting, taken_at_s: float, now_s
 
 
 def _remaining_ms(budget_ms: int, spent_s: float) -> int:
-    """Return the rest of a step's budget in milliseconds. Since 0 means no limit, a used-up budget is 1."""
+    """Return the rest of a frame's time budget in milliseconds. Since 0 means no limit, a used-up budget is 1."""
     return 0 if budget_ms == 0 else max(1, budget_ms - int(spent_s * 1000))

@@ -1,4 +1,4 @@
-"""The part of a worker that depends on its engine: its reports, loading and probing."""
+"""The part of a worker that depends on its engine: reports of versions and devices, loading and probing."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 class WorkerProgram(Protocol):
-    """Engine-specific part of a worker. All methods are called on one event loop."""
+    """The part of a worker that depends on its engine. All methods are called on one event loop."""
 
     @property
     def version_json(self) -> str:
-        """Versions for `Describe`, as JSON."""
+        """The worker's versions as JSON, for the reply to `Describe`."""
 
     @property
     def devices_json(self) -> str:
-        """Devices for `Describe`, as JSON."""
+        """The machine's devices as JSON, for the reply to `Describe`."""
 
     async def load(self, request: worker_pb2.LoadRequest, progress: Progress) -> StageMachine:
-        """Load a shard and report to `progress`, which may raise to end the load.
+        """Load a shard and report the loaded fraction to `progress`, which may raise to end the load.
 
         Raises:
-            MeshnetError: it cannot be loaded.
+            MeshnetError: the shard cannot be loaded.
         """
 
     async def probe(self, machine: StageMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
-        """Run rows through a new sequence and return the output rows.
+        """Run the request's token ids or rows through the shard, in a new sequence; return the output rows.
 
         Raises:
-            MeshnetError: the rows do not fit.
+            MeshnetError: the shard cannot take these ids or rows.
         """

@@ -1,7 +1,7 @@
 """The gRPC service of a worker in Python.
 
-Invariants: methods carry the names of `worker.proto`; a refusal of a session is an answer, every other error a gRPC
-status whose details read "code: message", as the native worker's do.
+Invariants: methods have the names of `worker.proto`. If a session is refused, the reply says so; every other error is a
+gRPC status whose details read "code: message", as the native worker's do.
 """
 
 # ruff: noqa: D102, N802 - the methods are gRPC's, and worker.proto says what they do

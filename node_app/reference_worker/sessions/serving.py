@@ -1,8 +1,9 @@
 """Runs a worker in Python as a process: its command line, its server, and its end when the parent ends.
 
-The command line and the ready line are the native worker's: `--socket PATH --parent-pid PID [--link-listen ADDRESS]
-[--local-links DIR]`, one line of JSON on stdout, logs on stderr; `--version` and `--list-devices`
-print a report and end. It has no links to peers, so routes of several stages go through the bridge.
+The command line is the native worker's: `--socket PATH --parent-pid PID [--link-listen ADDRESS] [--local-links DIR]`;
+`--version` and `--list-devices` print a report and end. When the worker is ready, it prints one line of JSON on stdout,
+as the native worker does; logs go to stderr. The worker has no links to peers, so routes of several stages go through
+the bridge.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _PARENT_WATCH_INTERVAL_S: Final = 0.2
 
 
 class ReportAction(argparse.Action):
-    """Prints `report()` and ends, whatever other options are given. `report` is not called otherwise."""
+    """A command-line option that prints `report()` and ends the program, even if required options are missing."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, *, report: Callable[[], str], help: str) -> None:  # noqa: A002 - argparse's name
         super().__init__(option_strings, dest, nargs=0, help=help)
@@ -41,7 +42,7 @@ class ReportAction(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: object, values: object, option_string: str | None = None
     ) -> None:
-        """See `argparse.Action`."""
+        """Print the report and end the program."""
         sys.stdout.write(self._report() + "\n")
         parser.exit()
 
@@ -57,7 +58,7 @@ def add_report_arguments(
 
 
 def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that an agent gives to any worker."""
+    """Add the options with which an agent starts any worker."""
     parser.add_argument("--socket", type=Path, required=True)
     parser.add_argument("--parent-pid", type=int, default=0, help="end when this process is no longer the parent")
     parser.add_argument("--link-listen", default="", help="accepted and ignored")
@@ -68,7 +69,10 @@ def add_worker_arguments(parser: argparse.ArgumentParser) -> None:
 async def serving(
     socket_path: Path, service: WorkerService, engine: Coroutine[None, None, None]
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Serve on a Unix socket and run the engine's task during the body; then raise the task's error, if any."""
+    """Serve on a Unix socket and run `engine` as a task while the context is open; the context's value is the task.
+
+    On exit the server stops and the task is cancelled; if the task has failed, its error is raised.
+    """
     server = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", MESSAGE_MAX_BYTES),

@@ -1,6 +1,7 @@
 """One stage's part of a Route Session: its edges, its waiting frames, and on the tail the generation.
 
-Invariant: before a frame waits for the engine, it is checked against the contract, the route and the stage's length.
+Invariant: before a frame waits for the engine, it is checked against the route, the boundary contract and the positions
+of the rows before it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Deadline:
-    """Time at which a session fails, the failure's code and message, and the stage at fault."""
+    """The monotonic time at which a session fails, the failure's code and message, and the stage at fault."""
 
     at_s: float
     code: FailureCode
@@ -84,7 +85,8 @@ class StageSession:
         """Check a complete frame and queue it for the engine.
 
         Raises:
-            MessageError: it does not fit the route, the contract or the position; the caller fails the session.
+            MessageError: the frame does not fit the route, the contract or the next position; the caller fails the
+                session.
         """
         self._check_route(frame)
         self._check_contract(frame)
@@ -97,18 +99,18 @@ class StageSession:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the front frame may run now."""
+        """Whether the session's first waiting frame may run now."""
         if not self.is_open or self._gone or self.in_step_since_s is not None or not self.waiting:
             return False
         downstream = self.sending.get(self.terms.downstream)
         return downstream is None or downstream.has_credit(self._output_bytes(self.waiting[0].frame))
 
     def note_gone(self, stage: int, now_s: float) -> None:
-        """Note that a neighbour has closed the session; if several say so, the first counts."""
+        """Note that the stage `stage` has closed the session; if several stages do, the first counts."""
         self._gone = self._gone or (stage, now_s)
 
     def note_handed_on(self, frame: Frame) -> None:
-        """Note that rows were sent to the next stage; if they must cause a token, the head begins to wait for it."""
+        """Note that rows were sent to the next stage; if they must lead to a token, the head begins to wait for it."""
         if not self.terms.is_head:
             return
         if frame.phase is Phase.DECODE:
@@ -117,7 +119,9 @@ class StageSession:
             self._token_frames = self.terms.windows[self.terms.downstream].frames
 
     def _token_deadlines(self) -> Iterator[Deadline]:
-        """Yield the head's deadline for its token, if the next stage has acknowledged all rows.
+        """Yield the deadline for the token that must come back to the head.
+
+        There is none until the next stage has acknowledged all rows.
 
         Source: docs/wire.md, Time.
         """
@@ -130,7 +134,7 @@ class StageSession:
         yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "no token came back", terms.n_stages - 1)
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield a deadline for everything that this session waits for."""
+        """Yield one deadline for each thing that this session waits for."""
         terms = self.terms
         if self.in_step_since_s is not None:
             at_s = self.in_step_since_s + terms.step_deadline_s

@@ -15,11 +15,11 @@ DEFAULT_UBATCH_ROWS: Final = 512
 
 
 class StageSequence(Protocol):
-    """One session's rows on one shard."""
+    """The KV state of one session on one shard."""
 
     @property
     def length(self) -> int:
-        """Positions held."""
+        """The number of positions in the KV state."""
 
     def truncate(self, length: int) -> None:
         """Forget all positions from `length` on."""
@@ -30,7 +30,7 @@ class StageShard(Protocol):
 
     @property
     def width(self) -> int:
-        """Elements of a hidden row."""
+        """The number of elements of a hidden row."""
 
     @property
     def owns_input(self) -> bool:
@@ -54,7 +54,7 @@ class StageShard(Protocol):
 
     @property
     def max_step_rows(self) -> int:
-        """Largest number of rows of a frame."""
+        """Largest number of rows in a frame."""
 
     @property
     def weights_bytes(self) -> int:
@@ -62,11 +62,11 @@ class StageShard(Protocol):
 
     @property
     def kv_bytes(self) -> int:
-        """Bytes of all KV cells."""
+        """Bytes of all KV cells in memory."""
 
     @property
     def contract(self) -> session_pb2.BoundaryContract:
-        """The contract that is reported to the agent."""
+        """The shard's boundary contract, which is reported to the agent."""
 
     def open_sequence(self, kv_cells: int) -> StageSequence:
         """Return an empty sequence for at most `kv_cells` rows."""
@@ -74,11 +74,11 @@ class StageShard(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Outcome of a step.
+    """The result of a step.
 
     Attributes:
         rows: rows for the next stage: [frame's rows, width] f32, row-major, little-endian; empty on the tail.
-        drawn: the token that the tail drew; None if the frame wanted no logits.
+        drawn: the token that the tail drew; None if the frame asked for no logits.
         failure: the code with which the session fails; None if the step succeeded.
     """
 

@@ -1,4 +1,4 @@
-"""State that service, bridge and engine task of the reference worker share."""
+"""The state that the reference worker's service, its bridge and its engine task share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class ReferenceState:
-    """The loaded shard, and two events: `work` if a step may run, `outgoing` if messages wait. One event loop."""
+    """The loaded shard's machine, and two events: `work` if a step may run, `outgoing` if messages wait to be sent.
+
+    Used on one event loop.
+    """
 
     def __init__(self) -> None:
         self.machine: StageMachine | None = None
@@ -24,12 +27,12 @@ class ReferenceState:
         self._step_at_s = time.monotonic()
 
     def stir(self) -> None:
-        """Wake the engine's task and the bridge after a change."""
+        """Wake the engine's task and the bridge, since the machine has changed."""
         self.work.set()
         self.outgoing.set()
 
     def begin_step(self) -> float:
-        """Note that a step begins; return the time, monotonic seconds."""
+        """Note that a step begins now; return that time in monotonic seconds."""
         self.is_computing = True
         self._step_at_s = time.monotonic()
         return self._step_at_s
@@ -43,7 +46,7 @@ class ReferenceState:
         return spent_us
 
     def status(self) -> worker_pb2.StatusReply:
-        """Return the status of `worker.proto`; `last_step_age_ms` counts from the last begin or end of a step."""
+        """Return the worker's status; its `last_step_age_ms` counts from the last time a step began or ended."""
         age_ms = round((time.monotonic() - self._step_at_s) * 1000)
         reply = worker_pb2.StatusReply(compute_us=self.compute_us, last_step_age_ms=age_ms, computing=self.is_computing)
         if self.machine is not None:

@@ -1,4 +1,4 @@
-"""The worker's only task that runs steps and applies deadlines.
+"""The task that runs all steps of the worker and applies the deadlines of its sessions.
 
 Invariants: steps run one at a time on the engine's own thread, and deadlines are applied meanwhile. Every wait ends at
 the machine's nearest deadline, with new work, or when the task is cancelled.
@@ -30,7 +30,7 @@ _TICK_S: Final = 0.02
 
 
 async def run_steps(state: ReferenceState, run: Callable[[EngineStep], Outcome], thread: Executor) -> None:
-    """Run steps until cancelled, on `thread`, an executor with a single thread."""
+    """Run the loaded shard's steps one after another until cancelled. `thread` is an executor with a single thread."""
     while True:
         state.work.clear()
         machine = state.machine

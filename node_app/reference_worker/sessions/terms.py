@@ -24,7 +24,17 @@ DEFAULT_GATEWAY_GRACE_MS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class StageTerms:
-    """Terms on which one stage admitted a session. Times in seconds."""
+    """The terms on which one stage admitted a session.
+
+    Attributes:
+        committed: token ids that an earlier epoch of the session generated; they follow the prompt.
+        windows: the most frames and bytes in flight on each edge.
+        codecs: the codec of the rows on each edge.
+        kv_cells: KV cells reserved for the session.
+        idle_s: the session fails if nothing is heard for this long.
+        step_deadline_s: the longest that a step, or the acknowledgement of a frame, may take.
+        gateway_grace_s: the longest that the tail waits for the Gateway to acknowledge tokens.
+    """
 
     key: SessionKey
     stage: int
@@ -52,12 +62,12 @@ class StageTerms:
 
     @property
     def upstream(self) -> Edge:
-        """The edge that prompt rows come on."""
+        """The edge on which prompt chunks come in."""
         return Edge(GATEWAY_STAGE if self.is_head else self.stage - 1, self.stage)
 
     @property
     def downstream(self) -> Edge:
-        """The edge that rows, or on the tail token events, leave on."""
+        """The edge on which this stage sends its rows, or the tail its token events."""
         return Edge(self.stage, GATEWAY_STAGE if self.is_tail else self.stage + 1)
 
     @property
@@ -66,15 +76,15 @@ class StageTerms:
         return Edge(self.n_stages - 1, 0)
 
     def address(self, edge: Edge) -> Address:
-        """Return the address of messages of this session on `edge`."""
+        """Return the address (session and edge) of this session's messages on `edge`."""
         return Address(self.key, edge)
 
 
 def parse_terms(spec: session_pb2.SessionSpec, load: StageShard) -> StageTerms:
-    """Check a spec against the loaded shard and return its terms.
+    """Check a spec against the loaded shard, fill in its defaults and return it as terms.
 
     Raises:
-        MessageError: the session is refused, with the failure code for the reply.
+        MessageError: the session is refused; the reply gets the error's code.
     """
     _check_identity(spec)
     _check_contract(spec, load)

@@ -1,7 +1,7 @@
-"""Layers of dense decoders: grouped attention with rope over a KV cache, and a gated feed-forward.
+"""Layers of dense decoders: grouped-query attention with rope over a KV cache, and a gated feed-forward network.
 
-Invariants: float32 throughout; tensors are [rows, features] or [heads, rows, head_size]; nothing here knows of files or
-sessions.
+Invariants: float32 throughout; tensors are [rows, features] or [heads, rows, head_size]; files and sessions are not
+known here.
 Source: "LLaMA: Open and Efficient Foundation Language Models" (2302.13971), "RoFormer" (2104.09864).
 """
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def rms_norm(values: torch.Tensor, weights: torch.Tensor, epsilon: float) -> torch.Tensor:
-    """Divide each row by the root of its mean square, and weigh its elements."""
+    """Divide each row of `values` by the root of its mean square (plus `epsilon`), and multiply it by `weights`."""
     return values * torch.rsqrt(values.square().mean(-1, keepdim=True) + epsilon) * weights
 
 
 class Rope:
-    """Rotary positions. Frequencies are divided by `factors` [rope_size / 2]; None means by one."""
+    """Rotary position embedding. If `factors` [rope_size / 2] is given, the frequencies are divided by it."""
 
     def __init__(self, facts: ModelFacts, factors: torch.Tensor | None) -> None:
         exponents = torch.arange(0, facts.rope_size, 2, dtype=torch.float64) / facts.rope_size
@@ -35,12 +35,12 @@ class Rope:
         self._rotates_halves = facts.graph.rotates_halves
 
     def angles(self, begin: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return cosines and sines of positions [begin, end): [rows, rope_size / 2] f32 each, computed in f64."""
+        """Return cosines and sines of positions [begin, end): two f32 tensors [rows, rope_size / 2], made in f64."""
         angles = torch.outer(torch.arange(begin, end, dtype=torch.float64), self._frequencies)
         return angles.cos().float(), angles.sin().float()
 
     def turn(self, heads: torch.Tensor, angles: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-        """Return heads [heads, rows, head_size] with the first `rope_size` elements rotated, as a new tensor."""
+        """Return a copy of `heads` [heads, rows, head_size] with the first `rope_size` elements of each row rotated."""
         cosines, sines = angles
         turned = heads.clone()
         half = self._size // 2
@@ -56,7 +56,7 @@ class Rope:
 
 @dataclass(frozen=True, slots=True)
 class KeysAndValues:
-    """One layer's cache of one sequence: [kv_heads, cells, head_size] f32 each."""
+    """The KV cache of one sequence in one layer: two f32 tensors [kv_heads, cells, head_size]."""
 
     keys: torch.Tensor
     values: torch.Tensor
@@ -64,10 +64,11 @@ class KeysAndValues:
 
 @dataclass(frozen=True, slots=True)
 class DecoderStep:
-    """Rows at positions [begin, end) of one sequence, with the tensors that all layers use for them.
+    """The new rows of one step, at positions [begin, end) of a sequence, and the tensors that all layers use for them.
 
     Attributes:
-        mask: [rows, end], whether a row sees a cell.
+        angles: cosines and sines of the rows' positions.
+        mask: [rows, end], true if the row attends to the cell.
     """
 
     begin: int
@@ -77,14 +78,14 @@ class DecoderStep:
 
     @classmethod
     def at(cls, rope: Rope, begin: int, rows: int) -> DecoderStep:
-        """Return the step of `rows` new rows after `begin` old ones."""
+        """Return the step of `rows` new rows in a sequence that holds `begin` rows."""
         end = begin + rows
         mask = torch.arange(end) <= torch.arange(begin, end).unsqueeze(1)
         return cls(begin, end, rope.angles(begin, end), mask)
 
 
 class _Projection:
-    """A matrix, and a bias if the architecture has one."""
+    """A linear map: a matrix, and a bias if the architecture has one."""
 
     def __init__(self, weights: GgufWeights, name: str, outputs: int, inputs: int, *, has_bias: bool = False) -> None:
         self._matrix = weights.take(f"{name}.weight", outputs, inputs)
@@ -95,7 +96,7 @@ class _Projection:
 
 
 class DecoderLayer:
-    """One layer's weights and its graph."""
+    """One layer of a model: its weights, and the computation over them."""
 
     def __init__(self, facts: ModelFacts, rope: Rope, weights: GgufWeights, layer: int) -> None:
         block, head = f"blk.{layer}", facts.head_size
@@ -119,7 +120,7 @@ class DecoderLayer:
         self._down = _Projection(weights, f"{block}.ffn_down", facts.width, feed_forward)
 
     def __call__(self, hidden: torch.Tensor, step: DecoderStep, cache: KeysAndValues) -> torch.Tensor:
-        """Run the layer over [rows, width]; the rows' keys and values go into their cells."""
+        """Return the layer's output for `hidden` [rows, width], and write the rows' keys and values into `cache`."""
         epsilon = self._facts.rms_epsilon
         hidden = hidden + self._attend(rms_norm(hidden, self._attention_norm, epsilon), step, cache)
         normed = rms_norm(hidden, self._feed_forward_norm, epsilon)

@@ -1,7 +1,7 @@
 """A loaded layer range and its sequences.
 
-Invariants: a sequence's rows are computed once and kept in its KV cache, so that a decode step takes one row. If a step
-is refused, nothing changes. Sequences share only the weights.
+Invariants: each row of a sequence is computed once and its keys and values stay in the KV cache, so that a decode step
+takes one row. If a step is refused, nothing changes. Sequences share only the weights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TorchEngine:
-    """Layers [layer_begin, layer_end) of a model. Owned by one thread."""
+    """Computes layers [layer_begin, layer_end) of a model. Owned by one thread."""
 
     def __init__(self, layers: LayerRange) -> None:
         self.range = layers
@@ -37,17 +37,17 @@ class TorchEngine:
         layer_end: int | None = None,
         progress: Progress = ignore_progress,
     ) -> TorchEngine:
-        """Load a range; `layer_end` None: to the last layer.
+        """Load the weights of a layer range.
 
         Args:
             path: the (first) GGUF file of a model, or a folder with config.json and *.safetensors.
             layer_begin: the first layer.
-            layer_end: one past the last.
-            progress: told the fraction of the layers that is loaded, after each; may raise to end the load.
+            layer_end: one past the last layer; None means all layers from `layer_begin` on.
+            progress: called after each layer with the fraction of the layers that is loaded; may raise to end the load.
 
         Raises:
             WorkerError: `unsupported_architecture`, `layers_out_of_range` or `missing_extra`.
-            ArtifactError: the model is wrong.
+            ArtifactError: the file or folder is damaged or unusable.
         """
         if not path.is_dir():
             return cls(GgufRange.load(path, layer_begin, layer_end, progress))
@@ -61,22 +61,22 @@ class TorchEngine:
 
     @property
     def facts(self) -> SharedFacts:
-        """Of the whole model."""
+        """Facts of the whole model, not only of the loaded layers."""
         return self.range.facts
 
     @property
     def vocab_size(self) -> int:
-        """Of the whole model."""
+        """The number of tokens in the model's vocabulary."""
         return self.range.vocab_size
 
     @property
     def layer_begin(self) -> int:
-        """First layer held."""
+        """The first loaded layer."""
         return self.range.layer_begin
 
     @property
     def layer_end(self) -> int:
-        """One past the last layer held."""
+        """One past the last loaded layer."""
         return self.range.layer_end
 
     @property
@@ -91,7 +91,7 @@ class TorchEngine:
 
     @property
     def cell_bytes(self) -> int:
-        """Bytes that a sequence keeps for each of its cells."""
+        """Bytes that one KV cell takes in all loaded layers together."""
         return self.range.cell_bytes
 
     @property
@@ -109,7 +109,7 @@ class TorchEngine:
         return TorchSequence(self, cells)
 
     def embed(self, token_ids: Sequence[int]) -> torch.Tensor:
-        """The head's input rows: [rows, width].
+        """Return the embeddings [rows, width] of token ids, which are the head's input rows.
 
         Raises:
             WorkerError: `bad_token_id`; `not_ready`: this is not the head.
@@ -124,7 +124,7 @@ class TorchEngine:
             return self.range.embed(torch.tensor(token_ids, dtype=torch.long))
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """The tail's logits of [rows, width]: [rows, vocab_size].
+        """Return the logits [rows, vocab_size] of the last layer's output rows [rows, width].
 
         Raises:
             WorkerError: `not_ready`: this is not the tail.
@@ -136,7 +136,7 @@ class TorchEngine:
 
 
 class TorchSequence:
-    """One session's rows on one shard. Not thread-safe."""
+    """The KV cache of one session on one shard. Not thread-safe."""
 
     def __init__(self, engine: TorchEngine, cells: int) -> None:
         self.engine = engine
@@ -146,21 +146,21 @@ class TorchSequence:
 
     @property
     def length(self) -> int:
-        """Positions held."""
+        """The number of positions in the KV cache."""
         return self._length
 
     def truncate(self, length: int) -> None:
-        """Forget positions from `length` on.
+        """Forget the positions from `length` on.
 
         Raises:
-            ValueError: fewer positions are held.
+            ValueError: `length` is negative, or larger than the number of positions in the cache.
         """
         if not 0 <= length <= self._length:
             raise ValueError(f"cannot truncate {self._length} positions to {length}")
         self._length = length
 
     def step_tokens(self, token_ids: Sequence[int]) -> torch.Tensor:
-        """Run the head's layers over new tokens: [rows, width].
+        """Embed the next token ids of the sequence, run the layers over them and return the output rows [rows, width].
 
         Raises:
             WorkerError: `bad_token_id`, `kv_exhausted`, or `not_ready` if this is not the head.
@@ -168,7 +168,7 @@ class TorchSequence:
         return self.step_rows(self.engine.embed(token_ids))
 
     def step_rows(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Run the layers over the previous stage's rows: [rows, width] in and out.
+        """Run the layers over the sequence's next rows, from the previous stage; input and output are [rows, width].
 
         Raises:
             WorkerError: `wrong_shape`, `not_finite` or `kv_exhausted`.

@@ -1,4 +1,4 @@
-"""A layer range from a GGUF file: weights dequantised to float32, and the graph of `decoder`."""
+"""A layer range from a GGUF file: its weights are dequantised to float32 and computed by the layers of `decoder`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _F32_BYTES: Final = 4
 
 
 class GgufRange:
-    """See `LayerRange`."""
+    """A `LayerRange` that is loaded from a GGUF file."""
 
     def __init__(
         self,
@@ -57,11 +57,11 @@ class GgufRange:
     def load(
         cls, path: Path, layer_begin: int, layer_end: int | None, progress: Progress = ignore_progress
     ) -> GgufRange:
-        """Load a range from the (first) file of a model; `layer_end` None: to the last layer.
+        """Load a range from the (first) file of a model; if `layer_end` is None, it ends with the model's last layer.
 
         Raises:
             WorkerError: `unsupported_architecture` or `layers_out_of_range`.
-            ArtifactError: the file is wrong.
+            ArtifactError: the file is damaged or unusable.
         """
         header = read_header(path)
         facts = ModelFacts.of(header)
@@ -69,25 +69,33 @@ class GgufRange:
         return cls(GgufWeights(header), facts, layer_begin, end, progress)
 
     def new_cache(self, cells: int) -> list[KeysAndValues]:
-        """See `LayerRange`."""
+        """Return an empty KV cache for `cells` rows."""
         shape = (self.facts.kv_heads, cells, self.facts.head_size)
         return [KeysAndValues(torch.empty(shape), torch.empty(shape)) for _ in self._layers]
 
     def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
-        """See `LayerRange`."""
+        """Return the embeddings [rows, width] of token ids [rows].
+
+        Raises:
+            ValueError: the range does not have layer 0.
+        """
         if self._embeddings is None:
             raise ValueError("this range takes hidden rows")
         return self._embeddings[token_ids]
 
     def run(self, hidden: torch.Tensor, begin: int, cache: Cache) -> torch.Tensor:
-        """See `LayerRange`."""
+        """Run all layers over rows [rows, width] at positions from `begin` on, and return the output rows."""
         step = DecoderStep.at(self._rope, begin, len(hidden))
         for layer, cells in zip(self._layers, cast("Sequence[KeysAndValues]", cache), strict=True):
             hidden = layer(hidden, step, cells)
         return hidden
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """See `LayerRange`."""
+        """Return the logits [rows, vocab_size] of the last layer's output rows [rows, width].
+
+        Raises:
+            ValueError: the range does not have the last layer.
+        """
         if self._head is None:
             raise ValueError("this range gives hidden rows")
         norm, matrix = self._head

@@ -1,7 +1,7 @@
 """The tensors of a layer range, read from a GGUF file and dequantised to float32.
 
 Invariants: only the bytes of requested tensors are read, and every shape is checked before it is used. If the range has
-a tensor that was not requested, that is an error, since a graph without it would be a different graph.
+a tensor that was not requested, that is an error, since the result would then lack a part of the model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OF_THE_MODEL: Final = {"token_embd.weight", "output_norm.weight", "output.weigh
 
 
 class GgufWeights:
-    """Reads one model's tensors by name. Not thread-safe; holds no file open and no weights."""
+    """Reads one model's tensors by name. Not thread-safe; keeps no file open and no weights in memory."""
 
     def __init__(self, header: GgufHeader) -> None:
         self._places = {tensor.name: (part.path, tensor) for part in header.parts for tensor in part.tensors}
@@ -39,7 +39,7 @@ class GgufWeights:
         return name in self._places
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """A tensor's shape in torch's order, rows first.
+        """Return a tensor's shape in torch's order, rows first.
 
         Raises:
             ArtifactError: `bad_tensor`: there is no tensor of that name.
@@ -47,7 +47,7 @@ class GgufWeights:
         return self._place(name)[1].shape[::-1]
 
     def take(self, name: str, *shape: int) -> torch.Tensor:
-        """Read a tensor as `shape` (torch's order: rows first), f32.
+        """Read the tensor `name` as f32. Its shape must be `shape`, in torch's order, rows first.
 
         Raises:
             ArtifactError: `bad_tensor`, `unreadable`, `truncated` or `unsupported_tensor_type`.
@@ -61,7 +61,7 @@ class GgufWeights:
         return torch.from_numpy(_dequantised(_read(path, tensor), tensor).reshape(shape))
 
     def refuse_untaken(self, layer_begin: int, layer_end: int) -> None:
-        """Refuse tensors of these layers that were not taken, and tensors outside layers that no graph here uses.
+        """Raise if a tensor of these layers was never taken, or if a tensor that belongs to no layer is unknown here.
 
         Raises:
             WorkerError: `unsupported_architecture`.

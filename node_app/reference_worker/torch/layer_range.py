@@ -1,7 +1,7 @@
 """The interface of a loaded layer range, independent of the kind of model file.
 
-Invariants: float32 throughout. Hidden rows are [rows, width]. A cache belongs to one sequence and holds the rows that
-were run; if rows at `begin` are run again, the rows from there on are overwritten.
+Invariants: float32 throughout. Hidden rows are [rows, width]. A cache belongs to one sequence and holds the keys and
+values of its rows; if rows at `begin` are run again, those from there on are overwritten.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class SharedFacts(Protocol):
 
     @property
     def width(self) -> int:
-        """Elements of a hidden row."""
+        """The number of elements of a hidden row."""
 
     @property
     def context_length(self) -> int:
-        """Positions for which the model was trained."""
+        """The number of positions for which the model was trained."""
 
 
 class LayerRange(Protocol):
@@ -44,7 +44,7 @@ class LayerRange(Protocol):
 
     Attributes:
         libraries: names and versions of the computing libraries, since they affect the exact bits.
-        vocab_size: size of the model's vocabulary.
+        vocab_size: the number of tokens in the model's vocabulary.
         cell_bytes: bytes that a sequence keeps for each of its rows.
         weights_bytes: bytes of the float32 weights in memory.
         bytes_read: bytes of the tensors that were read from files.
@@ -63,13 +63,16 @@ class LayerRange(Protocol):
         """Facts of the whole model."""
 
     def new_cache(self, cells: int) -> Cache:
-        """Return an empty cache for `cells` rows."""
+        """Return an empty KV cache for `cells` rows."""
 
     def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
-        """Return the input rows [rows, width] of token ids [rows]. Only if the range has layer 0."""
+        """Return the embeddings [rows, width] of token ids [rows]. Allowed only if the range has layer 0."""
 
     def run(self, hidden: torch.Tensor, begin: int, cache: Cache) -> torch.Tensor:
-        """Run all layers over rows [rows, width] at positions from `begin` on; the cache holds all rows before."""
+        """Run all layers over rows [rows, width] at positions from `begin` on, and return the output rows.
+
+        The cache must hold the rows of all positions before `begin`.
+        """
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """Return the logits [rows, vocab_size] of rows [rows, width]. Only if the range has the last layer."""
+        """Return the logits [rows, vocab_size] of rows [rows, width]. Allowed only if the range has the last layer."""

@@ -1,7 +1,7 @@
 """`meshnet-torch-worker`: a worker for `meshnet node --worker` that computes with PyTorch.
 
-Command line and ready line: `node_app.reference_worker.sessions.serving`. Exit status 1, with one line on stderr, if a
-library of the extra [torch] is not installed.
+`node_app.reference_worker.sessions.serving` describes its command line and its output. If a library of the extra
+[torch] is not installed, it prints one line on stderr and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ADVICE: Final = "in Meshnet's folder: make torch (pip install -e '.[torch]' may 
 
 
 def main() -> int:
-    """Serve until told to end; return the exit status."""
+    """Run the worker until it is told to end; return the exit status."""
     try:
         from node_app.reference_worker.torch.serving import serve  # noqa: PLC0415 - needs the extra, which is told in words
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Facts of a model for the decoder's graph, read from untrusted GGUF metadata.
+"""The sizes and constants of a model that `decoder` needs, read from untrusted GGUF metadata.
 
 Invariant: if a model's graph differs from the one in `decoder`, the model is refused and never computed wrongly.
 """
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Differences between the architectures of the dense family.
+    """The differences between the architectures that `decoder` can compute.
 
     Attributes:
-        rotates_halves: if true, rope pairs element i with i + half; else i with i + 1, and files are permuted for it.
+        rotates_halves: if true, rope rotates element i together with i + rope_size / 2. If false, it rotates elements
+            2i and 2i + 1, and GGUF files store the weights of Q and K in the order for that.
         has_biases: Q, K and V have biases.
         has_head_norms: each head of Q and K is normalised before rope.
     """
@@ -66,11 +67,11 @@ class ModelFacts:
 
     @classmethod
     def of(cls, header: GgufHeader) -> ModelFacts:
-        """Read the facts.
+        """Read the facts from a GGUF file's header.
 
         Raises:
-            WorkerError: `unsupported_architecture`: the graph is another.
-            ArtifactError: `bad_metadata`.
+            WorkerError: `unsupported_architecture`: the model has another graph than those of `decoder`.
+            ArtifactError: `bad_metadata`: a value is missing, malformed or contradicts another.
         """
         architecture = header.architecture
         if architecture not in GRAPHS:
@@ -112,7 +113,7 @@ def bad_metadata(message: str) -> ArtifactError:
 
 
 def refuse_range(layer_begin: int, layer_end: int, n_layers: int) -> None:
-    """Refuse layers that the model does not have.
+    """Raise if the model does not have layers [layer_begin, layer_end), or if there are none.
 
     Raises:
         WorkerError: `layers_out_of_range`.

@@ -1,4 +1,7 @@
-"""The torch worker's reports, loading and probing. Loading and probing run on the engine's only thread."""
+"""The torch worker's reports of versions and devices, its loading and its probing.
+
+Loading and probing run on the engine's only thread.
+"""
 
 from __future__ import annotations
 
@@ -48,35 +51,35 @@ def devices_json() -> str:
 
 
 class TorchProgram:
-    """The torch worker's program. `thread` is an executor with a single thread, on which the engine runs."""
+    """The `WorkerProgram` of the torch worker. `thread`: an executor with a single thread, on which the engine runs."""
 
     def __init__(self, thread: Executor) -> None:
         self._thread = thread
 
     @property
     def version_json(self) -> str:
-        """Versions for `Describe`, as JSON."""
+        """The worker's versions as JSON, for the reply to `Describe`."""
         return version_json()
 
     @property
     def devices_json(self) -> str:
-        """Devices for `Describe`, as JSON."""
+        """The machine's devices as JSON, for the reply to `Describe`."""
         return devices_json()
 
     async def load(self, request: worker_pb2.LoadRequest, progress: Progress) -> StageMachine:
-        """Load a shard and report the loaded fraction to `progress`.
+        """Load a shard and report the loaded fraction to `progress`, which may raise to end the load.
 
         Raises:
-            MeshnetError: it cannot be loaded.
+            MeshnetError: the shard cannot be loaded.
         """
         loop = asyncio.get_running_loop()
         return StageMachine(await loop.run_in_executor(self._thread, load_shard, request, progress))
 
     async def probe(self, machine: StageMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
-        """Run rows through a new sequence and return the output rows.
+        """Run the request's token ids or rows through the shard, in a new sequence; return the output rows.
 
         Raises:
-            MeshnetError: the rows do not fit.
+            MeshnetError: the shard cannot take these ids or rows.
         """
         shard = machine.load
         if not isinstance(shard, TorchShard):

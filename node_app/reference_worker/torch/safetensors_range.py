@@ -1,7 +1,7 @@
-"""A layer range from a folder of safetensors, in transformers' own modules (extra [transformers]).
+"""A layer range from a folder of safetensors, computed by the modules of transformers (extra [transformers]).
 
-Invariants: transformers makes the modules for a model with as many layers as the range has, and only their tensors are
-read. If the range's layers have a tensor that no module takes, that is an error. No code from the folder is run.
+Invariants: transformers makes the modules for a model with as many layers as the range has. Of the layers, only those
+of the range are read. If they have a tensor that no module takes, that is an error. No code from the folder is run.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _LAYER: Final = re.compile(r"model\.layers\.([0-9]{1,9})\.")
 
 @dataclass(frozen=True, slots=True)
 class FolderFacts:
-    """Facts of the whole model from config.json. See `SharedFacts`."""
+    """The `SharedFacts` of the whole model, from config.json."""
 
     architecture: str
     n_layers: int
@@ -72,7 +72,7 @@ class FolderFacts:
 
 
 class SafetensorsRange:
-    """See `LayerRange`."""
+    """A `LayerRange` that is loaded from a folder of safetensors."""
 
     def __init__(
         self,
@@ -115,28 +115,32 @@ class SafetensorsRange:
     def load(
         cls, folder: Path, layer_begin: int, layer_end: int | None, progress: Progress = ignore_progress
     ) -> SafetensorsRange:
-        """Load a range; `layer_end` None: to the last layer.
+        """Load a range; if `layer_end` is None, it ends with the model's last layer.
 
         Raises:
             WorkerError: `unsupported_architecture` or `layers_out_of_range`.
-            ArtifactError: the folder is wrong.
+            ArtifactError: the folder's files are damaged or unusable.
         """
         config = read_config(folder)
         end = config.num_hidden_layers if layer_end is None else layer_end
         return cls(SafetensorsWeights(folder), config, layer_begin, end, progress)
 
     def new_cache(self, cells: int) -> LayerCaches:
-        """See `LayerRange`."""
+        """Return an empty KV cache for `cells` rows."""
         return LayerCaches(layers=[_LayerCells(cells) for _ in range(self.layer_begin, self.layer_end)])
 
     def embed(self, token_ids: torch.Tensor) -> torch.Tensor:
-        """See `LayerRange`."""
+        """Return the embeddings [rows, width] of token ids [rows].
+
+        Raises:
+            ValueError: the range does not have layer 0.
+        """
         if self._embeddings is None:
             raise ValueError("this range takes hidden rows")
         return self._embeddings[token_ids]
 
     def run(self, hidden: torch.Tensor, begin: int, cache: Cache) -> torch.Tensor:
-        """See `LayerRange`."""
+        """Run all layers over rows [rows, width] at positions from `begin` on, and return the output rows."""
         caches = cast("LayerCaches", cache)
         for layer in caches.layers:
             layer.crop(begin - layer.get_seq_length())
@@ -146,14 +150,18 @@ class SafetensorsRange:
         return rows
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """See `LayerRange`."""
+        """Return the logits [rows, vocab_size] of the last layer's output rows [rows, width].
+
+        Raises:
+            ValueError: the range does not have the last layer.
+        """
         if self._head is None:
             raise ValueError("this range gives hidden rows")
         logits: torch.Tensor = self._norm(hidden) @ self._head.T
         return logits
 
     def _take_layers(self, weights: SafetensorsWeights, progress: Progress) -> dict[str, torch.Tensor]:
-        """Return the range's tensors, with layer numbers counted from the range's first layer."""
+        """Return the tensors of the range's layers by name, with layer numbers counted from the range's first layer."""
         expected = {name: tuple(tensor.shape) for name, tensor in self._model.layers.state_dict().items()}
         taken = {}
         for layer in range(self.layer_begin, self.layer_end):
@@ -198,7 +206,7 @@ class _LayerCells(DynamicLayer):  # type: ignore[misc]  # transformers is not fo
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *_args: object, **_options: object
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append new rows and return all rows."""
+        """Append the keys and values of new rows; return those of all rows."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         begin = self.keys.shape[-2]
@@ -210,11 +218,11 @@ class _LayerCells(DynamicLayer):  # type: ignore[misc]  # transformers is not fo
 
 
 def read_config(folder: Path) -> PreTrainedConfig:
-    """Return transformers' configuration of the whole model.
+    """Read config.json and return transformers' configuration of the whole model.
 
     Raises:
-        WorkerError: `unsupported_architecture`.
-        ArtifactError: `bad_metadata`.
+        WorkerError: `unsupported_architecture`: the engine cannot compute such a model.
+        ArtifactError: `bad_metadata`: the file is missing, malformed or has impossible sizes.
     """
     _refuse_unbounded(folder / "config.json")
     with _of_the_file():
@@ -232,7 +240,7 @@ def read_config(folder: Path) -> PreTrainedConfig:
 
 
 def _refuse_unbounded(path: Path) -> None:
-    """Refuse a config.json on which the library could spend unbounded time or memory, before it reads the file."""
+    """Raise if transformers could spend unbounded time or memory on this config.json, which it has not read yet."""
     try:
         if not path.is_file():
             raise _bad_config("it is no regular file")
@@ -255,7 +263,7 @@ def _refuse_unbounded(path: Path) -> None:
 
 @contextlib.contextmanager
 def _of_the_file() -> Iterator[None]:
-    """Turn any error of the library into `bad_metadata`, since an untrusted file can cause many kinds."""
+    """Turn any error of transformers within the context into `bad_metadata`, since an untrusted file can cause many."""
     try:
         yield
     except Exception as error:
@@ -267,7 +275,7 @@ def _bad_config(why: str) -> ArtifactError:
 
 
 def _refuse_sizes(config: PreTrainedConfig) -> None:
-    """Refuse sizes that the library accepts but no layer can have."""
+    """Raise if the configuration, which transformers accepted, has a size that is impossible for a layer."""
     for name, largest in _SIZES.items():
         size = getattr(config, name, None)
         if type(size) is not int or not 0 < size <= largest:
@@ -293,7 +301,7 @@ def _head_size(config: PreTrainedConfig) -> int:
 
 
 def _refuse_foreign(weights: SafetensorsWeights, n_layers: int) -> None:
-    """Refuse tensors that belong to no layer of the model and that no graph here uses."""
+    """Raise if a tensor belongs to no layer of the model and no graph here uses it."""
     for name in weights.names(""):
         of_layer = _LAYER.match(name)
         if not (int(of_layer[1]) < n_layers if of_layer else name in _OF_THE_MODEL):

@@ -26,7 +26,7 @@ _LENGTH_BYTES: Final = 8
 
 
 class SafetensorsWeights:
-    """Reads one model's tensors. Not thread-safe; holds no file open and no weights."""
+    """Reads one model's tensors by name. Not thread-safe; keeps no file open and no weights in memory."""
 
     def __init__(self, folder: Path) -> None:
         self._files: dict[str, Path] = {}
@@ -45,11 +45,11 @@ class SafetensorsWeights:
         return name in self._files
 
     def names(self, prefix: str) -> list[str]:
-        """Return the names that begin with `prefix`, sorted."""
+        """Return the names of all tensors that begin with `prefix`, sorted."""
         return sorted(name for name in self._files if name.startswith(prefix))
 
     def take(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
-        """Read a tensor as f32.
+        """Read the tensor `name` as f32. Its shape must be `shape`.
 
         Raises:
             ArtifactError: `bad_tensor`, `unreadable` or `unsupported_tensor_type`.

@@ -1,4 +1,4 @@
-"""The torch worker as a process: its command line, and its service with the engine's one thread."""
+"""Runs the torch worker as a process: reads its command line and serves with an engine on one thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard of TorchEngine with the interface of the stage machine, and its contract.
+"""A shard of TorchEngine with the interface that the stage machine uses (`StageShard`), and its boundary contract.
 
 Invariant: for the same file the contract's digest equals LlamaEngine's, but the recipe differs. So a route of both
 engines is refused unless the site allows mixed recipes.
@@ -32,7 +32,7 @@ _CELL_BLOCK: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class TorchShard:
-    """A loaded shard; see `StageShard`."""
+    """A loaded shard that TorchEngine computes; implements `StageShard`."""
 
     engine: TorchEngine
     context_length: int
@@ -43,7 +43,7 @@ class TorchShard:
 
     @property
     def width(self) -> int:
-        """Elements of a hidden row."""
+        """The number of elements of a hidden row."""
         return self.engine.facts.width
 
     @property
@@ -58,25 +58,25 @@ class TorchShard:
 
     @property
     def weights_bytes(self) -> int:
-        """Memory of the float32 weights."""
+        """Bytes of the float32 weights in memory."""
         return self.engine.weights_bytes
 
     @property
     def kv_bytes(self) -> int:
-        """Memory of all cells once they are used."""
+        """Bytes of all KV cells once they are used."""
         return self.kv_cells * self.engine.cell_bytes
 
     def open_sequence(self, kv_cells: int) -> TorchSequence:
-        """An empty sequence of `kv_cells` rows at most."""
+        """Return an empty sequence for at most `kv_cells` rows."""
         return self.engine.open(kv_cells)
 
 
 def load_shard(request: worker_pb2.LoadRequest, progress: Progress = ignore_progress) -> TorchShard:
-    """Load the requested layers; if the request lacks a limit, a default is used. Blocks until the weights are read.
+    """Load the requested layers; a limit that the request lacks gets a default. Blocks until the weights are read.
 
     Raises:
         WorkerError: `unsupported_architecture`, `layers_out_of_range`, `missing_extra` or `invalid_argument`.
-        ArtifactError: the file is wrong.
+        ArtifactError: the file or folder is damaged or unusable.
     """
     # The agent asks for the engine of GGUF files; this program is another one.
     if request.engine != worker_pb2.ENGINE_KIND_LLAMA:

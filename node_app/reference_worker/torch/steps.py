@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def run_step(step: EngineStep) -> Outcome:
-    """Run one frame's rows through its session's shard."""
+    """Run the rows of a step's frame through the engine; return the output rows, the drawn token or the failure."""
     session, frame = step.session, step.waiting.frame
     sequence = session.sequence
     if not isinstance(sequence, TorchSequence):
@@ -46,9 +46,10 @@ def run_step(step: EngineStep) -> Outcome:
 
 
 def run_probe(shard: TorchShard, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
-    """Return the shard's output rows for token ids or rows. If a shard without layer 0 gets only ids, rows are zeros.
+    """Run the request's token ids or rows through the shard, in a sequence of their own, and return the output rows.
 
-    It refuses the same requests as the native worker, so that a caller's mistake shows with both.
+    If a shard without layer 0 gets only token ids, its input rows are zeros. It refuses the same requests as the native
+    worker, so that a caller's mistake shows with both.
 
     Raises:
         WorkerError: `bad_token_id`, `wrong_dtype`, `wrong_shape`, `wrong_size` or `not_finite`.
@@ -104,7 +105,7 @@ def _probe_rows(engine: TorchEngine, request: worker_pb2.ProbeRequest, rows: int
 
 
 def _from_bytes(data: bytes, width: int) -> torch.Tensor:
-    """Return [rows, width] f32 of little-endian bytes."""
+    """Return the f32 tensor [rows, width] whose little-endian bytes are `data`."""
     # Copied, since torch warns if the memory is read-only.
     return torch.frombuffer(bytearray(data), dtype=torch.float32).reshape(-1, width)
 
