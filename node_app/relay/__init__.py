@@ -1,4 +1,4 @@
 """The data connection to the relay, and the packets that wait to be sent over it.
 
-Invariants: if there is no room for a packet, its sender is told; the queues are pure.
+Invariants: if a packet's queue has no room, the caller learns it from the result; the queues do no I/O.
 """

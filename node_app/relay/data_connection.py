@@ -1,10 +1,10 @@
-"""The data connection to the relay, held for as long as the site names one.
+"""Holds the data connection to the relay for as long as the site names a relay.
 
-Invariants: `meshnet.member` holds the protocol. Packets wait in a queue, bounded by each session's granted window, and
-leave only while their session is bound. After a short loss of the connection the node binds again with the same
+Invariants: `meshnet.member` implements the protocol. Packets wait in a queue, which limits the bytes of each session,
+and leave only while their session is bound. After a short loss of the connection the node binds again with the same
 tickets; if the relay refuses that, or the connection stays lost for too long, the listener is told once that the
-binding is over. The edges find lost packets by their sequence numbers. One event loop; only the monotonic clock is
-read.
+binding is over. Packets that were lost with a connection are noticed by their edges, from the sequence numbers, and not
+here. One event loop; only the monotonic clock is read.
 """
 
 from __future__ import annotations
@@ -74,12 +74,13 @@ def data_url(relay_url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DataListener:
-    """What the data connection calls. On the event loop; must not block.
+    """The callbacks of the data connection. They are called on its event loop and must not block.
 
     Attributes:
-        on_data_changed: the connection stands (True), or is gone.
+        on_data_changed: takes True if the relay has welcomed this node, False if that connection was lost.
         on_packets: takes packets for this node's stages, in order.
-        on_binding_over: takes key, code and message of a session that can no longer use the relay.
+        on_binding_over: takes the key of a session that can no longer use the relay, and the code and message of the
+            reason.
     """
 
     on_data_changed: Callable[[bool], None]
@@ -88,7 +89,7 @@ class DataListener:
 
 
 class DataConnection:
-    """Holds the data connection. `run` owns every task and socket; cancel it to end."""
+    """Connects to the relay, again after every loss. `run` owns all tasks and sockets; cancel it to end."""
 
     def __init__(self, key: SigningKey, listener: DataListener, jitter: Callable[[], float]) -> None:
         self._key = key
@@ -106,7 +107,7 @@ class DataConnection:
 
     @property
     def latency_ms(self) -> float | None:
-        """One way to the relay in milliseconds; None if no ping has been answered on this connection.
+        """Time of one way to the relay in milliseconds; None if no ping has been answered on this connection.
 
         It is half of the shortest round trip so far, since a ping that waits behind data takes longer than the way.
         """
@@ -122,12 +123,12 @@ class DataConnection:
     async def bind(self, binding: Binding, signed_ticket: bytes, queue_bytes: int) -> None:
         """Bind this node to its stage of a session, and return when the relay has confirmed it.
 
-        There is no deadline here: a caller that must not wait for ever cancels.
+        There is no deadline here: a caller that must not wait for ever cancels the call.
 
         Args:
             binding: session and stage.
             signed_ticket: the site's permission to bind.
-            queue_bytes: the most that may wait for the relay in this session.
+            queue_bytes: the most bytes of this session's packets that may wait for the relay.
 
         Raises:
             StageRefusedError: the relay refused, or the connection stayed lost for too long.
@@ -148,7 +149,7 @@ class DataConnection:
             self._has_work.set()
 
     def send(self, packet: Packet) -> QueueResult:
-        """Queue a packet, which leaves as soon as its session is bound; the result says if there was room."""
+        """Queue a packet, which leaves as soon as its session is bound; the result says whether there was room."""
         result = self._queue.offer(packet)
         self._has_work.set()
         return result
@@ -157,7 +158,7 @@ class DataConnection:
         """Hold the connection, dialling again whenever it is lost, until cancelled.
 
         Args:
-            url: called before each try, since a site may move its relay.
+            url: returns the relay's address; called before each try, since a site may move its relay.
         """
         failures = 0
         try:
@@ -173,7 +174,7 @@ class DataConnection:
             self._give_up("this node left the relay")
 
     def retry_now(self) -> None:
-        """Dial at once instead of after the present pause; called if the site has told of the relay."""
+        """End the pause before the next try to connect, if there is one; called when the site has named its relay."""
         self._has_news.set()
 
     async def _pause(self, delay_s: float) -> None:
@@ -184,7 +185,7 @@ class DataConnection:
             return
 
     async def _hold_once(self, url: str) -> str:
-        """Hold one connection and return why it ended."""
+        """Connect once, keep the connection until it ends, and return why it ended."""
         member = self._member = RelayMember(self._key)
         try:
             async with connect(
@@ -238,7 +239,7 @@ class DataConnection:
                 await self._has_work.wait()
 
     def _feed(self, member: RelayMember) -> None:
-        """Pass to the member a batch of packets whose sessions are bound."""
+        """Give the member the next packets to send, up to BATCH_BYTES, if their sessions are bound."""
         if member.state is MemberState.READY:
             packets = self._queue.take(BATCH_BYTES, lambda one: member.is_bound(Binding(one.key, one.from_stage)))
             member.send(packets)

@@ -1,7 +1,7 @@
 """The bindings that this node wants at the relay, kept from one connection to the next.
 
-Invariants: each binding is confirmed or refused once, and ends once; its session's packets are admitted to the queue
-while the binding is held. No I/O; one event loop.
+A binding makes this node a stage of one session there. Invariants: each binding is confirmed or refused once, and ends
+once; while it is held, its session's packets are admitted to the queue. No I/O; one event loop.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class HeldBinding:
-    """A wanted binding.
+    """A binding that this node wants at the relay.
 
     Attributes:
-        signed_ticket: the site's permission to bind; it serves for binding again as well.
-        confirmed: done at the relay's first confirmation; raises StageRefusedError if the relay refuses.
+        signed_ticket: the site's permission to bind; also used to bind again on the next connection.
+        confirmed: done when the relay confirms for the first time; raises StageRefusedError if the relay refuses.
     """
 
     binding: Binding
@@ -38,8 +38,8 @@ class HeldBindings:
     """All bindings that this node wants.
 
     Args:
-        queue: of the packets that wait for the relay.
-        on_over: called with session, code and message if a confirmed binding ends though this node did not remove it.
+        queue: holds the packets that wait for the relay.
+        on_over: called with session, code and message if a confirmed binding ends although this node did not remove it.
     """
 
     def __init__(self, queue: PacketQueue, on_over: Callable[[SessionKey, str, str], None]) -> None:
@@ -52,25 +52,28 @@ class HeldBindings:
         return tuple(self._held.values())
 
     def add(self, binding: Binding, signed_ticket: bytes, queue_bytes: int) -> HeldBinding:
-        """Hold a binding and admit its packets up to `queue_bytes`; the caller awaits its `confirmed`."""
+        """Hold a binding and let its packets queue up to `queue_bytes`; the caller awaits the result's `confirmed`."""
         held = HeldBinding(binding, signed_ticket, asyncio.get_running_loop().create_future())
         self._held[binding] = held
         self._queue.admit(binding.key, queue_bytes)
         return held
 
     def remove(self, binding: Binding) -> bool:
-        """Drop a binding and its packets; False if it was not held."""
+        """Drop a binding and its packets; return False if it was not held."""
         self._queue.drop(binding.key)
         return self._held.pop(binding, None) is not None
 
     def confirm(self, binding: Binding) -> None:
-        """Note that the relay has confirmed a binding; nothing happens if it had before."""
+        """Note that the relay has confirmed a binding; a later confirmation of the same binding changes nothing."""
         held = self._held.get(binding)
         if held is not None and not held.confirmed.done():
             held.confirmed.set_result(None)
 
     def end(self, binding: Binding, code: str, message: str) -> None:
-        """Drop a binding that the relay has refused or ended, and tell its waiter or `on_over`. Idempotent."""
+        """Drop a binding that the relay has refused or ended. Idempotent.
+
+        If the relay had not confirmed it before, its `confirmed` raises; otherwise `on_over` is called.
+        """
         held = self._held.get(binding)
         if held is None:
             return

@@ -1,8 +1,8 @@
-"""Packets that wait to be sent, bounded by each session's limit.
+"""A queue of packets that wait to be sent, with a limit in bytes for each session.
 
 Invariants: pure. Packets of one session keep their order, and sessions take turns. Only admitted sessions hold packets,
-and none holds more than its limit, so all of them hold at most the sum of their windows. If a session overflows, its
-sender broke the rules and no other session is affected. Source: docs/wire.md, Credits.
+and none holds more than its limit, so the queue holds at most the sum of the limits. If a session overflows, its sender
+broke the rules and no other session is affected. Source: docs/wire.md, Credits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class QueueResult(Enum):
-    """The fate of a packet that was put into the queue."""
+    """The result of offering a packet to the queue."""
 
     TAKEN = auto()
     STRAY = auto()  # dropped, since its session is not admitted
@@ -27,7 +27,7 @@ class QueueResult(Enum):
 
 
 class PacketQueue:
-    """The packets of one direction, by session. Not thread-safe."""
+    """The waiting packets of one direction (to the relay or to the worker), by session. Not thread-safe."""
 
     def __init__(self) -> None:
         self._packets: dict[SessionKey, deque[Packet]] = {}
@@ -39,7 +39,7 @@ class PacketQueue:
         return sum(len(packets) for packets in self._packets.values())
 
     def admit(self, key: SessionKey, limit_bytes: int) -> None:
-        """Let a session hold up to `limit_bytes`."""
+        """Allow a session to hold packets of up to `limit_bytes` in the queue."""
         self._limits_bytes[key] = limit_bytes
         self._held_bytes.setdefault(key, 0)
         self._packets.setdefault(key, deque())
@@ -51,7 +51,7 @@ class PacketQueue:
         self._packets.pop(key, None)
 
     def offer(self, packet: Packet) -> QueueResult:
-        """Queue a packet, or drop it if its session is not admitted or full."""
+        """Queue a packet; drop it if its session is not admitted or would exceed its limit."""
         limit_bytes = self._limits_bytes.get(packet.key)
         if limit_bytes is None:
             self.stray_packets += 1
@@ -66,7 +66,7 @@ class PacketQueue:
         """Remove and return packets of up to `limit_bytes` together; at least one if any is sendable.
 
         Args:
-            limit_bytes: of the batch.
+            limit_bytes: the most bytes of all returned packets; a single larger packet is returned alone.
             is_sendable: if false for a packet, it stays, and so do the later packets of its session.
         """
         batch: list[Packet] = []
@@ -91,6 +91,6 @@ class PacketQueue:
         self._held_bytes[key] -= self._packets[key].popleft().size_bytes
 
     def _send_to_the_end(self, served: set[SessionKey]) -> None:
-        """Move the sessions in `served` behind the others, which come first next time."""
+        """Move the sessions in `served` behind the others, so that the others come first at the next `take`."""
         for key in [key for key in self._packets if key in served]:
             self._packets[key] = self._packets.pop(key)
