@@ -1,8 +1,8 @@
 """Carries frames and edge messages between the worker's bridge and the relay connection.
 
 Invariants: payloads are passed on without checking rows (the worker does) or edges (the relay does), but a payload must
-decode and name the same session and edge as its packet. Queues are bounded by each session's granted window, so no
-session ever waits for another one. If a session breaks a rule, it alone fails.
+decode and name the same session and edge as its packet. Each session has its own limit in the queues, so no session
+ever waits for another one. If a session breaks a rule, it alone fails.
 Source: docs/wire.md, Credits and Relay.
 """
 
@@ -36,7 +36,7 @@ class PayloadError(ValueError):
 
 
 class Bridging:
-    """The traffic between the worker and both kinds of sessions. `run` ends with the bridge.
+    """Carries messages between the worker and the sessions, the site's and this machine's own.
 
     Args:
         to_worker: holds the packets for the worker.
@@ -63,11 +63,11 @@ class Bridging:
 
     @property
     def tokens_per_s(self) -> float:
-        """Token events a second that this node's worker sent, over the last seconds."""
+        """Token events per second that this node's worker sent, averaged over the last seconds (`meter.WINDOW_S`)."""
         return self._tokens.per_s(time.monotonic())
 
     async def run(self, bridge: Bridge) -> None:
-        """Carry until the bridge ends.
+        """Carry messages both ways until the bridge ends.
 
         Raises:
             WorkerError: the bridge broke.
@@ -85,7 +85,10 @@ class Bridging:
                 await bridge.send(messages)
 
     def _open(self, packet: Packet) -> worker_pb2.BridgeMessage | None:
-        """Decode a packet; None, and its session ends, if its payload is malformed or of another session or edge."""
+        """Return the message in a packet; if there is no valid one, end the packet's session and return None.
+
+        It is invalid if it does not decode or names another session or edge than the packet.
+        """
         try:
             return message_from_packet(packet)
         except PayloadError as error:
@@ -123,8 +126,8 @@ class Bridging:
 def packet_from_message(message: worker_pb2.BridgeMessage, own_stage: int) -> Packet:
     """Return the packet that carries a worker's message to the relay.
 
-    An edge message names its edge in the direction of frames, and an ack goes the other way; a packet always names its
-    sender first.
+    An edge message names its edge in the direction of the edge's frames, even an acknowledgement, which goes the other
+    way; a packet always names its sender first.
     """
     if message.HasField("frame"):
         frame = message.frame
@@ -140,7 +143,7 @@ def message_from_packet(packet: Packet) -> worker_pb2.BridgeMessage:
     """Decode a packet's payload and compare its session and edge with the packet's.
 
     Raises:
-        PayloadError: too large, undecodable, or of another session or edge than the packet.
+        PayloadError: the payload is too large, does not decode, or names another session or edge than the packet.
     """
     if len(packet.payload) > MAX_MESSAGE_BYTES:
         raise PayloadError(f"a payload of {len(packet.payload)} bytes")

@@ -1,8 +1,8 @@
-"""All sessions of this node, the site's stages and this machine's own, over one relay connection and one bridge.
+"""All sessions of this node, the site's and this machine's own; they share one relay connection and one bridge.
 
-Invariants: a session is admitted to the queues before its first packet can come, and dropped when its stage goes; the
-reason that the worker gave for failing a session is the reason that the site is told. Decides nothing about the node
-as a whole; the agent does. One event loop.
+Invariants: a session is admitted to the queues before its first packet can come, and dropped from them when it ends. If
+the worker gave a reason for failing a session, the site is told that reason. Decides nothing about the node as a whole;
+the agent does. One event loop.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ class NodeSessions:
         await self.bridging.run(worker.bridge())
 
     def reconcile(self, status: worker_pb2.StatusReply) -> None:
-        """Compare with the worker's status: end sessions that it no longer has, and close those unknown here."""
+        """Compare the open sessions with those in the worker's status.
+
+        A session that the worker no longer has is ended here; one that is unknown here is closed on the worker. Both
+        happen only if two statuses in a row show it.
+        """
         listed = frozenset(SessionKey(one.session, one.epoch) for one in status.sessions)
         now = compare(self.keys(), self.stages.opening() | self.local.opening(), listed)
         settled, self._differences = confirmed(self._differences, now), now
@@ -71,7 +75,7 @@ class NodeSessions:
             self.stages.close_stray(key)
 
     def end(self, key: SessionKey, code: str, message: str) -> None:
-        """End a session that broke a rule, or that the worker or the relay does not carry any more. Idempotent."""
+        """End a session that broke a rule, or that the worker or the relay no longer carries. Idempotent."""
         self.stages.end(key, code, message)
         self.local.fail(key, code, message)
 

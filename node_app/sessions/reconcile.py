@@ -1,6 +1,7 @@
-"""Compares the sessions the agent knows with those its worker has.
+"""Compares the sessions that the agent knows with those that its worker has.
 
-Invariant: pure. A difference counts if it is seen twice in a row, since a status may be older than the last open.
+Invariant: pure. A difference counts only if it is seen twice in a row, since a session may have been opened after the
+worker made its status.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ class Differences:
 
 
 def compare(known: frozenset[SessionKey], opening: frozenset[SessionKey], listed: frozenset[SessionKey]) -> Differences:
-    """Return the present differences; a session that is being opened does not count as one."""
+    """Return the differences between the sessions open in the agent (`known`) and on the worker (`listed`).
+
+    Those in `opening` may be on the worker already, so they are not orphaned.
+    """
     return Differences(vanished=known - listed, orphaned=listed - known - opening)
 
 
 def confirmed(before: Differences, now: Differences) -> Differences:
-    """Return the differences that both comparisons found."""
+    """Return the differences that are in both comparisons, the earlier one and the present one."""
     return Differences(before.vanished & now.vanished, before.orphaned & now.orphaned)

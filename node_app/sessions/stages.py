@@ -1,8 +1,9 @@
 """Opens and closes this node's stages of the site's routes.
 
-Invariants: a stage is open on the worker and bound at the relay, or neither; every request is answered exactly once
-(`StageOpened` or `StageRefused`); if a stage ends unasked, the site is told exactly once (`StageEnded`);
-closing is idempotent and wins over an opening in progress. One event loop; the tasks here are owned and drained here.
+Invariants: a stage is open on the worker and, if it needs the relay, bound there, or neither. Every request is answered
+exactly once (`StageOpened` or `StageRefused`). If an open stage ends without the site's request, the site is told
+exactly once (`StageEnded`). Closing is idempotent and wins over an opening in progress. One event loop; the tasks here
+are owned and drained here.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ class RelayBinder(Protocol):
     """The part of the data connection that a stage uses."""
 
     async def bind(self, binding: Binding, signed_ticket: bytes, queue_bytes: int) -> None:
-        """Bind this node to its stage of a session; raises StageRefusedError."""
+        """Bind this node to its stage of a session; raises StageRefusedError if the relay refuses."""
 
     def unbind(self, binding: Binding) -> None:
-        """Leave a session. Idempotent."""
+        """Leave a session at the relay. Idempotent."""
 
 
 class StageHost(Protocol):
@@ -55,7 +56,7 @@ class StageHost(Protocol):
         """Return the worker that serves now; raise StageRefusedError if none does."""
 
     def send_to_site(self, message: control_pb2.NodeMessage) -> None:
-        """Send an answer or the news of an end."""
+        """Send the site an answer to its request, or the news that a stage has ended."""
 
     def on_sessions_changed(self) -> None:
         """Note that a session opened or ended."""
@@ -63,16 +64,16 @@ class StageHost(Protocol):
 
 @dataclass(slots=True)
 class OpenStage:
-    """One stage, opening or open.
+    """A stage that is being opened or is open.
 
     Attributes:
         key: session and epoch.
-        stage: this node's place on the route.
-        request_id: of the request that is answered once it is open, or refused.
-        queue_bytes: the most that its packets may hold in each direction.
-        task: the opening, until it is done.
+        stage: the number of this node's stage on the route, from 0.
+        request_id: number of the site's request to open the stage; the answer names it.
+        queue_bytes: the most bytes of its packets that may wait, for the worker and for the relay each.
+        task: the task that opens the stage; None once it is done.
         is_open: the site was told that it is open.
-        worker_reason: code and message of the worker if it gave the session up.
+        worker_reason: code and message with which the worker failed the session; None if it did not.
     """
 
     key: SessionKey
@@ -85,12 +86,12 @@ class OpenStage:
 
     @property
     def binding(self) -> Binding:
-        """The session and stage number that name it at the relay."""
+        """The session and stage number by which the relay knows this stage."""
         return Binding(self.key, self.stage)
 
 
 class StageKeeper:
-    """Opens, closes and ends stages. `to_worker`: the queue of their packets for the worker. Not thread-safe."""
+    """Opens and closes stages. `to_worker`: the queue of their packets for the worker. Not thread-safe."""
 
     def __init__(self, relay: RelayBinder, to_worker: PacketQueue, host: StageHost) -> None:
         self._relay = relay
@@ -108,11 +109,11 @@ class StageKeeper:
         return frozenset(key for key, stage in self._stages.items() if not stage.is_open)
 
     def find(self, key: SessionKey) -> OpenStage | None:
-        """Return the stage of a session, opening or open."""
+        """Return the stage of a session, whether it is being opened or open; None if there is none."""
         return self._stages.get(key)
 
     def open(self, request: control_pb2.OpenStage) -> None:
-        """Begin to open a stage; answers the site by itself."""
+        """Begin to open a stage. The site gets the answer later, when the stage is open or refused."""
         try:
             stage = self._admit(request)
         except StageRefusedError as error:
@@ -178,7 +179,7 @@ class StageKeeper:
         self._host.send_to_site(control_pb2.NodeMessage(refused=refused))
 
     def close(self, key: SessionKey, reason: str) -> None:
-        """Close a session, also one that is being opened. Idempotent."""
+        """Close the stage of a session, even if it is still being opened. Idempotent."""
         stage = self._stages.get(key)
         if stage is None:
             return
@@ -187,7 +188,7 @@ class StageKeeper:
             self._refuse(stage.request_id, StageRefusedError(FailureCode.CANCELLED, "closed while it was opened"))
 
     def end(self, key: SessionKey, code: str, message: str) -> None:
-        """Close a session that the site did not close, and tell the site. Idempotent."""
+        """Close a session whose end the site did not ask for, and tell the site. Idempotent."""
         stage = self._stages.get(key)
         if stage is None:
             return
@@ -206,7 +207,7 @@ class StageKeeper:
             self.end(key, code, message)
 
     def keep_only(self, keep: Iterable[SessionKey]) -> None:
-        """Close the sessions that the site no longer wants after a reconnect."""
+        """Close the open sessions that are not in `keep`, the list that the site sends after a reconnect."""
         for key in self.keys() - frozenset(keep):
             self.close(key, "the site does not know it any more")
 
@@ -221,7 +222,7 @@ class StageKeeper:
         self._close_on_worker(stage.key, reason, stage.task)
 
     def close_stray(self, key: SessionKey) -> None:
-        """Close a session that only the worker knows."""
+        """Begin to close a session that the worker has and the agent does not know."""
         self._close_on_worker(key, "the agent does not know it", None)
 
     def _close_on_worker(self, key: SessionKey, reason: str, opening: asyncio.Task[None] | None) -> None:
@@ -234,7 +235,7 @@ class StageKeeper:
         task.add_done_callback(self._closing.discard)
 
     async def drain(self) -> None:
-        """Wait until all released stages are closed on the worker; each close has its own deadline."""
+        """Wait until the worker has closed all stages that ended here; each close has its own deadline."""
         await asyncio.gather(*self._closing)
 
 

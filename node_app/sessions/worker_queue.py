@@ -1,7 +1,7 @@
 """The packets that wait for the worker's bridge.
 
-Invariants: those of `PacketQueue`. A session that overflows is ended, and no other session waits for it. The queue
-outlives a worker: sessions are dropped from it as they end. One event loop.
+Invariants: those of `PacketQueue`. If a session overflows, it is ended; no other session waits for it. The queue
+outlives a worker: each session is dropped from it when it ends. One event loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ BATCH_BYTES = 1024 * 1024
 
 
 class WorkerQueue(PacketQueue):
-    """A packet queue whose reader waits. `end_session`: takes key, code and message; called for an overflow."""
+    """A packet queue whose reader can wait for packets. If a session overflows, `end_session` ends it.
+
+    Args:
+        end_session: takes the session's key, a code and a message.
+    """
 
     def __init__(self, end_session: Callable[[SessionKey, str, str], None]) -> None:
         super().__init__()
@@ -31,7 +35,7 @@ class WorkerQueue(PacketQueue):
         self._has_packets = asyncio.Event()
 
     def receive(self, packets: Iterable[Packet]) -> None:
-        """Take packets for the worker, from the relay or of this machine's own sessions."""
+        """Queue packets for the worker; they come from the relay or from this machine's own sessions."""
         for packet in packets:
             if self.offer(packet) is QueueResult.OVERFLOW:
                 message = "more in flight than its windows allow"
@@ -39,7 +43,7 @@ class WorkerQueue(PacketQueue):
         self._has_packets.set()
 
     async def next_batch(self) -> list[Packet]:
-        """Wait until a packet is held; remove and return packets worth up to `BATCH_BYTES`, one at least."""
+        """Wait until there is a packet; remove and return packets of up to `BATCH_BYTES` together, at least one."""
         while True:
             self._has_packets.clear()
             packets = self.take(BATCH_BYTES, lambda _: True)

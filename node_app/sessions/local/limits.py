@@ -1,4 +1,4 @@
-"""Limits how long a local request waits for a place on the worker, and how many requests may wait."""
+"""Limits how long a local request waits while the worker has no room for it, and how many requests may wait."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Deadlines and bounds of opening.
+    """Deadlines and bounds for opening local sessions.
 
     Attributes:
-        open_timeout_s: for the worker to open one session.
-        place_wait_s: how long a request waits for a place; clients try again by themselves after a 429.
-        place_poll_s: it tries again this often, since it is not told if a session of the site ends.
-        waiting_max: requests that wait at once; more are refused straight away.
+        open_timeout_s: the worker must answer one request to open a session within this time.
+        place_wait_s: how long a request waits for room on the worker; clients try again by themselves after a 429.
+        place_poll_s: a waiting request asks the worker again at this interval, since no message says when there is
+            room.
+        waiting_max: the most requests that wait at once; further ones are refused at once.
     """
 
     open_timeout_s: float = 5.0

@@ -1,8 +1,8 @@
 """The protocol of one open local session, without I/O.
 
 Invariants: a session runs, then it is over: finished, failed or closed; later messages change nothing. The edges, the
-acknowledgements and the tokens of the worker's messages are checked. A running session always has a deadline. Pure:
-the caller passes the time, in monotonic seconds. Source: docs/wire.md.
+acknowledgements and the tokens in the worker's messages are checked. A running session always has a deadline. Pure: the
+caller passes the time, in monotonic seconds. Source: docs/wire.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LocalRouteError(RouteError):
 
 
 class LocalMachine:
-    """One session. `context_length` is that of the opened session. Not thread-safe; owned by one driver."""
+    """The state of one session. `context_length`: its largest number of positions. Owned by one `LocalSession`."""
 
     def __init__(self, terms: LocalTerms, context_length: int, now_s: float) -> None:
         self._terms = terms
@@ -64,17 +64,17 @@ class LocalMachine:
         self._advance(now_s)
 
     def events(self) -> list[RouteEvent]:
-        """Return the reader's events since the last call, oldest first."""
+        """Return the events for the reader that were added since the last call, oldest first."""
         events, self._events = self._events, []
         return events
 
     def messages_to_send(self) -> list[Frame | EdgeMessage]:
-        """Return the messages for the worker queued since the last call, in order."""
+        """Return the messages for the worker that were queued since the last call, in order."""
         messages, self._messages = self._messages, []
         return messages
 
     def next_deadline_s(self) -> float | None:
-        """Return when `tick` must be called; None if the session is over."""
+        """Return the monotonic time at which `tick` must be called; None if the session is over."""
         if self.is_over:
             return None
         waits = (self._due_s, self._keepalive_due_s, self._tokens.next_deadline_s())
@@ -91,10 +91,10 @@ class LocalMachine:
             self.fail(error.code, error.message)
 
     def acknowledge(self, index: int, now_s: float) -> None:
-        """Note that the reader has taken every token up to `index`; ignored if the session is over.
+        """Note that the reader has taken every token up to number `index`; ignored if the session is over.
 
         Raises:
-            ValueError: no such token has come.
+            ValueError: the worker has not sent that token yet.
         """
         if not self.is_over:
             self._tokens.take(index, now_s)
@@ -113,7 +113,7 @@ class LocalMachine:
             self._send(PROMPT_EDGE, Keepalive())
 
     def fail(self, code: str, message: str) -> None:
-        """End the session with a failure; the first one is kept. Idempotent."""
+        """End the session with a failure; if the session is over already, nothing changes."""
         if not self.is_over:
             self.failure = LocalRouteError(code, message)
             self._end()
@@ -170,7 +170,10 @@ class LocalMachine:
         self._messages.extend(self._feed.take())
 
     def _expect_more(self, now_s: float) -> None:
-        """Set the deadline of the next progress: a step from now, and the grace if the tail waits for its reader."""
+        """Set the deadline for the next sign of progress: the time of a step from now.
+
+        It is later if the tail waits for the acknowledgement of tokens.
+        """
         deadlines = self._terms.deadlines
         self._due_s = now_s + self._terms.step_s + deadlines.margin_s
         if self._tokens.is_tail_waiting:

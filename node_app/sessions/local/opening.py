@@ -1,7 +1,7 @@
 """Opens this machine's own sessions on the worker, and closes them.
 
-Invariants: the worker alone admits sessions, by cells and places that it shares among local ones and the site's; if it
-has no place, a local request waits its turn for a moment and is then refused. Every session that was opened, or
+Invariants: the worker alone admits sessions; local ones and the site's share its KV cells and its number of sessions.
+If it has no room, a local request waits its turn for a moment and is then refused. Every session that was opened, or
 may have been, is closed on the worker exactly once. One event loop; the tasks here are owned and drained here.
 """
 
@@ -46,7 +46,7 @@ class LocalHost(Protocol):
 
 
 class LocalSessions:
-    """Opens local sessions and closes them. `to_worker`: takes their packets. Not thread-safe."""
+    """Opens local sessions and closes them. `to_worker`: the queue of their packets. Not thread-safe."""
 
     def __init__(self, to_worker: WorkerQueue, host: LocalHost, limits: SessionLimits) -> None:
         self._to_worker = to_worker
@@ -67,10 +67,11 @@ class LocalSessions:
         return frozenset(self._opening)
 
     async def open(self, request: LocalRequest, shard: LocalShard) -> LocalSession:
-        """Open a session, waiting for a place for a moment; its prompt is on its way when this returns.
+        """Open a session; if the worker has no room, wait for a moment. The prompt is on its way when this returns.
 
         Raises:
-            StageRefusedError: the worker does not take it, or had no place for it in time (`FULL_CODES`).
+            StageRefusedError: the worker refuses the session, had no room for it in time (`FULL_CODES`), or too many
+                wait.
             WorkerError: the worker failed.
             LocalRouteError: the worker has loaded another model.
         """
@@ -94,14 +95,14 @@ class LocalSessions:
             self._waiting -= 1
 
     def receive(self, key: SessionKey, message: session_pb2.EdgeMessage) -> bool:
-        """Handle a worker's message; False if its session is not a local one."""
+        """Handle a worker's message; return False if its session is not a local one."""
         session = self._sessions.get(key)
         if session is not None:
             session.receive(message)
         return session is not None
 
     def fail(self, key: SessionKey, code: str, message: str) -> None:
-        """End a session that its reader did not end, and tell the reader. Idempotent."""
+        """End a session with a failure that its reader is told; nothing happens if it is not open. Idempotent."""
         session = self._sessions.get(key)
         if session is not None:
             session.fail(code, message)
@@ -112,7 +113,7 @@ class LocalSessions:
             self.fail(key, code, message)
 
     async def drain(self) -> None:
-        """Wait until all released sessions are closed on the worker; each close has its own deadline."""
+        """Wait until the worker has closed all local sessions that ended; each close has its own deadline."""
         await asyncio.gather(*self._closing)
 
     async def _open(self, request: LocalRequest, shard: LocalShard) -> LocalSession:

@@ -1,4 +1,4 @@
-"""Drives one open local session: sends the machine's messages and gives its events to the one reader.
+"""Drives one open local session: sends the messages of its `LocalMachine` and gives the events to the one reader.
 
 Invariants: decides nothing; the token window bounds the events that the reader has not taken. One event loop.
 """
@@ -28,13 +28,14 @@ CLOSE_WAIT_S: Final = 1.0
 
 
 class LocalSession:
-    """One session of this machine's own.
+    """One open session of this machine's own.
 
     Args:
-        terms: of the session.
-        context_length: of the opened session.
+        terms: the session's terms.
+        context_length: the largest number of positions of the session, as the worker opened it.
         send: takes packets for the worker.
-        on_over: lets go of the session and begins to close it on the worker; called once.
+        on_over: removes the session from the open ones and begins to close it on the worker; takes the reason, called
+            once.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class LocalSession:
         """Return the next event; None if none came in time.
 
         Raises:
-            LocalRouteError: the session failed; everything that came before has been given.
+            LocalRouteError: the session failed, and all events before the failure have been returned.
         """
         if not self._events and self._machine.failure is None:
             self._changed.clear()
@@ -78,10 +79,10 @@ class LocalSession:
         return None
 
     def acknowledge(self, index: int) -> None:
-        """Note that the reader has taken every token up to `index`; ignored if the session is over.
+        """Note that the reader has taken every token up to number `index`; ignored if the session is over.
 
         Raises:
-            ValueError: no such token has come.
+            ValueError: the worker has not sent that token yet.
         """
         self._machine.acknowledge(index, self._loop.time())
         self._settle()
@@ -98,7 +99,7 @@ class LocalSession:
             await asyncio.wait({closing}, timeout=CLOSE_WAIT_S)
 
     def receive(self, written: session_pb2.EdgeMessage) -> None:
-        """Take a message of the worker."""
+        """Handle a message of the worker; if it breaks the protocol, the session fails."""
         try:
             self._machine.receive(read_edge_message(written), self._loop.time())
         except MessageError as error:

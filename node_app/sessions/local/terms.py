@@ -1,4 +1,4 @@
-"""The terms by which a worker opens a session of its own machine.
+"""The terms with which this machine's own sessions are opened on its worker.
 
 Invariants: pure; the terms equal those that a site gives the only stage of a route.
 Source: session.proto; docs/wire.md, Addresses and Credits.
@@ -35,12 +35,13 @@ STAGE: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class LocalRequest:
-    """One generation.
+    """A request for one generation.
 
     Attributes:
         max_tokens: the most tokens to generate.
-        sampling: with a seed.
+        sampling: how tokens are drawn; its seed is set.
         end_tokens: ids that end the generation.
+        vocabulary_size: number of tokens in the vocabulary that made the prompt's ids.
     """
 
     prompt_tokens: tuple[int, ...] = field(repr=False)
@@ -55,9 +56,9 @@ class LocalShard:
     """The whole model as the worker has loaded it, and its measured times.
 
     Attributes:
-        decode_ms: of a step of one row.
-        tail_ms: the part of it that norm and output head take.
-        prefill_ms_per_row: of one row in a full chunk.
+        decode_ms: time of a step of one row.
+        tail_ms: the part of `decode_ms` that the output norm and the output head take.
+        prefill_ms_per_row: time of a full prompt chunk, without the output head, divided by its rows.
     """
 
     contract: session_pb2.BoundaryContract
@@ -67,7 +68,7 @@ class LocalShard:
 
     @property
     def time(self) -> StageTime:
-        """The time that a prompt chunk takes, as a fixed part and a part for each row."""
+        """The time that a step over a prompt chunk takes, as a fixed part and a part for each row."""
         rows_max = self.contract.exact_class.ubatch
         rows = measured_rows(rows_max, self.contract.context_length)
         fixed_ms, row_ms = split_step_ms(self.decode_ms - self.tail_ms, self.prefill_ms_per_row * rows, rows)
@@ -76,7 +77,7 @@ class LocalShard:
 
 @dataclass(frozen=True, slots=True)
 class LocalTerms:
-    """One session on one shard."""
+    """The terms of one local session: its request, the shard that serves it and its deadlines."""
 
     key: SessionKey
     request: LocalRequest
@@ -85,17 +86,17 @@ class LocalTerms:
 
     @property
     def chunking(self) -> Chunking:
-        """The chunks in which the prompt is sent to the worker; the way over this machine's socket takes no time."""
+        """The chunks in which the prompt is sent to the worker. The way over this machine's socket counts as 0 ms."""
         return choose_chunking(Pipeline(len(self.request.prompt_tokens), (self.shard.time,), (SeamLink(0),)))
 
     @property
     def step_s(self) -> float:
-        """The longest that one step may take."""
+        """The longest that one step may take, in seconds."""
         chunk_ms = self.shard.prefill_ms_per_row * self.chunking.rows
         return self.deadlines.step_limit_s(max(chunk_ms, self.shard.decode_ms))
 
     def session_spec(self) -> session_pb2.SessionSpec:
-        """Return the session that the worker is asked to open."""
+        """Return the specification with which the worker is asked to open the session."""
         request, contract = self.request, self.shard.contract
         return session_pb2.SessionSpec(
             session=self.key.session,
@@ -118,7 +119,7 @@ class LocalTerms:
 
 
 def _edges(prompt_frames: int) -> list[session_pb2.EdgeSpec]:
-    """The prompt in and the tokens out go over the bridge, as relayed edges do; the ring stays in the worker."""
+    """Return the edges: prompt and tokens go over the bridge, as relayed edges do; the ring stays in the worker."""
     relay, local = session_pb2.EdgeSpec.CARRIER_RELAY, session_pb2.EdgeSpec.CARRIER_LOCAL
     return [
         _edge(GATEWAY_STAGE, STAGE, relay, prompt_frames),
