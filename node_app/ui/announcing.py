@@ -28,7 +28,7 @@ _LOOK: Final = "Open the Meshnet window for details."
 
 
 def announce(before: Observation, after: Observation) -> Announcement | None:
-    """Return the notification for a change; None if the change is expected or of no interest."""
+    """Return the notification for the change from one observation to the next; None if the volunteer needs none."""
     if after.is_restarted and before.contact is not Contact.UNKNOWN:
         return Announcement("The node was restarted", "It runs as a new process now.")
     failure = _failure(after)
@@ -46,7 +46,7 @@ def announce(before: Observation, after: Observation) -> Announcement | None:
 
 
 def _failure(observation: Observation) -> Announcement | None:
-    """Return the notification if the node answers but has failed; None if it serves, loads or is paused."""
+    """Return the notification for a node that answers but has failed; None for any other state."""
     return None if observation.status is None else _FAILURES.get(observation.status.condition)
 
 

@@ -1,7 +1,7 @@
 """The tray's application: connects window, icon and watcher, and decides what closing and quitting do.
 
 Invariants: if the desktop shows no panel icon, the window is never hidden, so there is always a way back. After the
-node was asked to quit, the tray waits until it is gone. `close` releases timers, requests and icon. GUI thread.
+node was asked to quit, the tray waits until the node is gone. `close` releases timers, requests and icon. GUI thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def start_command(state_dir: Path) -> str:
 
 
 class TrayApplication(QObject):
-    """Window, icon and watcher of one state directory. The caller ends it with `close`."""
+    """The tray's window, icon and watcher for one state directory. The caller ends it with `close`."""
 
     ended = Signal()  # the process may go
 
@@ -88,7 +88,7 @@ class TrayApplication(QObject):
         self.question.ask(status.sessions)
 
     def close(self) -> None:
-        """Release everything. Idempotent."""
+        """Hide window and icon, stop the watcher and end its requests. Idempotent."""
         self.watcher.close()
         self.tray.close()
         self.window.hide()

@@ -1,4 +1,4 @@
-"""Requests to the agent's endpoint, on Qt's event loop.
+"""Requests to the agent's HTTP server, on Qt's event loop.
 
 Invariants: nothing blocks. Every request ends once: by its answer, by its deadline or by `close`. An answer's size is
 limited. Proxies, redirects and cookies are off, so the token goes only to the given address. No signal of a reply is
@@ -30,7 +30,13 @@ ANSWER_LIMIT_BYTES: Final = 256 * 1024
 
 @dataclass(slots=True)
 class _Exchange:
-    """One request in flight. If it was aborted, `cause` says why. `ends_s` is a monotonic time in seconds."""
+    """One request in flight.
+
+    Attributes:
+        receive: called with the outcome.
+        ends_s: the request's deadline, monotonic time in seconds.
+        cause: the reason why the request was aborted; None if it was not.
+    """
 
     reply: QNetworkReply
     receive: Callable[[Reply], None]
@@ -39,7 +45,7 @@ class _Exchange:
 
 
 class AgentClient(QObject):
-    """Sends requests to an agent. It owns them; `close` ends them."""
+    """Sends requests to an agent's HTTP server. It owns the requests; `close` ends them."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -53,16 +59,16 @@ class AgentClient(QObject):
         self._ticking.timeout.connect(self._end_overdue)
 
     def get(self, address: AgentAddress, path: str, receive: Callable[[Reply], None]) -> None:
-        """Send GET `path`. `receive` is called once, later, unless `close` is called first."""
+        """Send GET `path`. `receive` is called once with the outcome, later; never if `close` is called first."""
         self._start(self._manager.get(_request(address, path)), receive)
 
     def post(self, address: AgentAddress, path: str, receive: Callable[[Reply], None]) -> None:
-        """Send POST `path` with an empty body; `receive` as in `get`."""
+        """Send POST `path` with an empty body. `receive` is called as in `get`."""
         self._start(self._manager.post(_request(address, path), QByteArray()), receive)
 
     @property
     def in_flight(self) -> int:
-        """Requests that have not ended."""
+        """The number of requests that have not ended."""
         return len(self._exchanges)
 
     def close(self) -> None:

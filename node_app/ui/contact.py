@@ -18,7 +18,7 @@ MISSES_TOLERATED: Final = 1
 
 
 class Cause(Enum):
-    """Why a request got no usable answer."""
+    """The reason why a request got no usable answer."""
 
     NOBODY_LISTENS = auto()
     TOO_SLOW = auto()
@@ -36,7 +36,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """A request without a usable answer."""
+    """The outcome of a request that got no usable answer."""
 
     cause: Cause
 
@@ -46,19 +46,19 @@ Reply: TypeAlias = Answered | Unanswered
 
 @dataclass(frozen=True, slots=True)
 class NoAddress:
-    """The state directory names no agent."""
+    """The state directory has no address file, so there was no agent to ask."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadAddress:
-    """The address file is damaged; `message` is for people."""
+    """The address file is damaged, so no agent was asked; `message` is for people."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An agent was asked for its status. `pid` is the one in the address file."""
+    """The agent was asked for its status. `pid`: its process number according to the address file."""
 
     pid: int
     reply: Reply
@@ -86,9 +86,9 @@ class Observation:
     Attributes:
         status: the last status; None unless CONNECTED.
         pid: process number of the agent that the address file names; 0 if there is none.
-        detail: if STRANGE, a sentence about it for people.
-        misses: failed attempts since the last good one that are not shown.
-        is_restarted: a process other than the last one answered.
+        detail: if STRANGE, a sentence for people about the strange answer or file.
+        misses: number of failed attempts since the last good one; they were tolerated, so `contact` is still CONNECTED.
+        is_restarted: the agent that answered is another process than before.
     """
 
     contact: Contact = Contact.UNKNOWN
@@ -100,7 +100,7 @@ class Observation:
 
 
 def observe(before: Observation, outcome: Outcome) -> Observation:
-    """Return the observation after `outcome`."""
+    """Return the observation that follows on `before` when an attempt to ask the agent had this outcome."""
     if isinstance(outcome, NoAddress):
         # An agent removes its address file when it ends in order, so no attempt needs to be repeated.
         return Observation(Contact.ABSENT)

@@ -1,4 +1,4 @@
-"""Finds out, before Qt starts, whether it will find a display: if Qt finds none, it aborts the process.
+"""Finds out, before Qt is started, whether Qt will find a display. Without one, Qt aborts the process.
 
 Invariants: imports no Qt. Only a failure that Qt would meet as well is a problem; platforms that need no display
 (`offscreen`) or are unknown here are left to Qt. Trying one platform takes CONNECT_S at most.
@@ -31,7 +31,7 @@ _PLUGINS: Final = {"xcb": "libqxcb.so", "wayland": "libqwayland-generic.so", "wa
 
 
 def find_problem(environment: Mapping[str, str], plugins: Path, platform: str = sys.platform) -> str:
-    """Return, for people, why Qt cannot show a window; empty if it can or if only Qt knows.
+    """Return a text for people that says why Qt cannot show a window; empty if it can, or if only Qt can tell.
 
     Args:
         environment: this process's environment variables.
@@ -56,7 +56,7 @@ def find_problem(environment: Mapping[str, str], plugins: Path, platform: str = 
 
 
 def _ways(environment: Mapping[str, str]) -> list[str]:
-    """Return the platforms that Qt tries: those of QT_QPA_PLATFORM if it is set, else those of the desktop session."""
+    """Return the platforms that Qt tries: those in QT_QPA_PLATFORM if it is set, else those of the desktop session."""
     told = environment.get("QT_QPA_PLATFORM", "")
     if told:
         return [way.partition(":")[0].lower() for way in told.split(";") if way]
@@ -65,7 +65,7 @@ def _ways(environment: Mapping[str, str]) -> list[str]:
 
 
 def _load_error(way: str, plugins: Path) -> str:
-    """Return why the platform's plugin cannot be loaded, with the first missing library; empty if it can."""
+    """Return why the plugin of Qt's platform `way` cannot be loaded, with the missing library; empty if it can."""
     plugin = plugins / "platforms" / _PLUGINS.get(way, "")
     if not plugin.is_file():
         return ""
@@ -77,7 +77,7 @@ def _load_error(way: str, plugins: Path) -> str:
 
 
 def _unanswered_place(way: str, environment: Mapping[str, str]) -> str:
-    """Return NAME=VALUE of the variable that names the display if no server answers there, else an empty string."""
+    """Return NAME=VALUE of the variable that names the platform's display if no server answers there, else empty."""
     addresses: list[Address]
     if way == "xcb":
         name, value = "DISPLAY", environment.get("DISPLAY", "")
@@ -92,7 +92,7 @@ def _unanswered_place(way: str, environment: Mapping[str, str]) -> str:
 
 
 def x_addresses(display: str) -> list[Address]:
-    """Return the addresses of the X server `display`, in the order of trying; empty if it is no display name."""
+    """Return the addresses of the X server that `display` names, in the order to try them; empty if it names none."""
     found = _X_DISPLAY.fullmatch(display)
     if found is None:
         return []
@@ -104,7 +104,7 @@ def x_addresses(display: str) -> list[Address]:
 
 
 def _is_answered(addresses: list[Address]) -> bool:
-    """Return whether an address takes a connection within CONNECT_S, which includes looking up its name."""
+    """Return whether a server accepts a connection at any of the addresses within CONNECT_S, name look-ups included."""
     answers: list[bool] = []
     # A name look-up cannot be cancelled, so a daemon thread waits for it and does not keep the process alive.
     attempt = threading.Thread(target=lambda: answers.append(any(map(_connects, addresses))), daemon=True)

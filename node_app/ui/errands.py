@@ -1,4 +1,4 @@
-"""Errands: pause, resume and quit, which the volunteer clicks and the tray asks of the agent.
+"""Errands: the requests to pause, resume or quit that the volunteer clicks and the tray sends to the agent.
 
 Invariants: pure. One errand runs at a time, so a second click changes nothing. Each errand ends, by an answer or by its
 deadline.
@@ -21,7 +21,7 @@ END_DEADLINE_S: Final = 30.0
 
 
 class Errand(Enum):
-    """A request that changes the agent; the value is its path."""
+    """A request that changes the agent; the value is its path at the agent's HTTP server."""
 
     PAUSE = "/pause"
     RESUME = "/resume"
@@ -40,7 +40,7 @@ _PROBLEMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Errands:
-    """State of the errands.
+    """The running errand and the result of the last one.
 
     Attributes:
         running: the errand that was sent and is not done; QUIT is done when the agent is gone.
@@ -68,7 +68,7 @@ class Errands:
         return Errands(problem=f"The node did not {_VERBS[self.running]}: {why}.")
 
     def look(self, observation: Observation, now_s: float) -> Errands:
-        """Return the state after an observation: a running QUIT ends if the agent is gone, and fails if it is late."""
+        """Return the state after an observation: a running QUIT is done if the agent is gone, and fails when late."""
         if self.running is not Errand.QUIT:
             return self
         if observation.contact in {Contact.ABSENT, Contact.DIED}:

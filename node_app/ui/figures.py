@@ -17,7 +17,7 @@ _UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
 
 
 def as_layers(status: AgentStatus) -> str:
-    """Return the served layers with the first and the last one, counted from 0: "0-14 of 30"."""
+    """Return the served layers: "all 30", or the first and the last one, counted from 0, as in "0-14 of 30"."""
     if status.layer_begin == 0 and status.layer_end == status.n_layers:
         return f"all {status.n_layers}"
     first, last = status.layer_begin, status.layer_end - 1
@@ -26,7 +26,7 @@ def as_layers(status: AgentStatus) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """Return another program's text with a capital letter and a full stop; empty if the text is."""
+    """Return another program's text with a capital first letter and a full stop; empty if the text is empty."""
     stripped = text.strip().rstrip(".")
     return f"{stripped[:1].upper()}{stripped[1:]}." if stripped else ""
 
@@ -37,7 +37,7 @@ def as_sessions(sessions: int) -> str:
 
 
 def as_rate(tokens_per_s: float) -> str:
-    """Return a rate with one decimal and its unit."""
+    """Return a rate with one decimal and its unit: "12.3 tokens/s"."""
     return f"{tokens_per_s:.1f} tokens/s"
 
 
@@ -51,7 +51,7 @@ def as_credits(micros: int | None) -> str:
 
 
 def as_memory(size_bytes: int) -> str:
-    """Return a size in binary units with three significant digits; 0 means unknown."""
+    """Return a size in binary units with three significant digits, as in "1.53 GiB"; 0 bytes means unknown."""
     if size_bytes == 0:
         return NOTHING
     size = size_bytes / 1024
@@ -63,7 +63,7 @@ def as_memory(size_bytes: int) -> str:
 
 
 def shorten(text: str, length_max: int) -> str:
-    """Return `text`; if it is longer than `length_max`, without its middle, since names differ at both ends."""
+    """Return `text`; if it is longer than `length_max`, "..." replaces its middle, since names differ at both ends."""
     if len(text) <= length_max:
         return text
     kept = length_max - 3

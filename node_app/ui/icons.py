@@ -1,4 +1,4 @@
-"""Draws the icon at every size that panels ask for.
+"""Draws the node's icon at every size that panels ask for.
 
 Invariants: each mood has its own shape, so nobody needs to tell colours apart. A coloured tile with a white shape is
 readable on light and on dark panels. GUI thread, after the QApplication was made.

@@ -1,7 +1,7 @@
-"""Allows one tray per state directory: a second one asks the first to show its window, and ends.
+"""Allows one tray per state directory: a second tray asks the first to show its window, and ends.
 
-Invariants: a lock file with the process number decides, so a killed tray locks nobody out. The socket only carries the
-request to show the window, and only this user may connect. GUI thread.
+Invariants: a lock file with the process number decides, so a killed tray does not keep a new one from starting. The
+socket only carries the request to show the window, and only this user may connect. GUI thread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REQUEST_TIMEOUT_MS: Final = 2000
 
 
 class TrayInstance(QObject):
-    """This process's claim to be the only tray of a state directory, which must exist."""
+    """This process's claim to be the only tray of `state_dir`, which must exist."""
 
     show_requested = Signal()
 

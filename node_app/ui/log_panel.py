@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LogPanel(QPlainTextEdit):
-    """Shows log lines and keeps the newest in view, unless the reader has scrolled away from it."""
+    """Shows log lines and scrolls to the newest, unless the reader has scrolled away from the end."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent, readOnly=True)
@@ -32,7 +32,7 @@ class LogPanel(QPlainTextEdit):
         bar.rangeChanged.connect(self._follow)
 
     def show_lines(self, lines: Sequence[str]) -> None:
-        """Replace the text. If the lines are the same, nothing changes, so a selection stays."""
+        """Show these lines instead of the present ones. If they are the same, nothing changes, so a selection stays."""
         if tuple(lines) == self._lines:
             return
         self._lines = tuple(lines)

@@ -1,8 +1,8 @@
 """`meshnet-tray`: shows this machine's node in a window and as a panel icon.
 
 Invariants: the exit status is 2 if the command line is wrong, Qt is missing or there is no display, and 1 if the state
-directory cannot be used; each prints one line on stderr. Qt is imported here and not earlier, so that a message can
-report its absence. A QApplication is made only if there is a display, since without one it aborts the process.
+directory cannot be used; in each case the reason is printed on stderr. Qt is imported only inside `run`, so that `main`
+can report its absence. A QApplication is made only if there is a display, since without one it aborts the process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Run the command; return its exit status when the tray is quit."""
+    """Run the tray until it is quit, and return the exit status of the command."""
     options = parse_arguments(sys.argv[1:])
     try:
         return run(choose_state_dir(options.state_dir, os.environ), is_hidden=options.hidden)

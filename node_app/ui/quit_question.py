@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class QuitQuestion(QMessageBox):
-    """The question's dialog; its parent window owns it."""
+    """The dialog that asks the question. The parent window owns it."""
 
     node_chosen = Signal()
     tray_chosen = Signal()
@@ -36,10 +36,10 @@ class QuitQuestion(QMessageBox):
         self.buttonClicked.connect(self._on_clicked)
 
     def ask(self, sessions: int) -> None:
-        """Show the question; if it is shown already, only its text changes.
+        """Show the dialog; if it is shown already, only its text changes.
 
         Args:
-            sessions: running sessions, which would end with the node.
+            sessions: number of running sessions, which would end with the node.
         """
         ended = f" If you quit the node, {as_sessions(sessions)} would end." if sessions else ""
         self.setInformativeText(f"If you close only this window, the node goes on serving.{ended}")

@@ -1,6 +1,6 @@
 """The icon in the panel and its menu.
 
-Invariants: it shows a `View`, and signals say which menu entry was chosen. If the desktop has no panel, there is no
+Invariants: it shows a `View`, and its signals say which menu entry was chosen. If the desktop has no panel, there is no
 icon; the desktop is asked again with each view, since panels come and go. GUI thread.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TrayIcon(QObject):
-    """The panel icon and its menu, which it owns."""
+    """The icon in the panel. It owns its menu."""
 
     open_chosen = Signal()
     pause_chosen = Signal()
@@ -53,11 +53,11 @@ class TrayIcon(QObject):
 
     @property
     def is_there(self) -> bool:
-        """Whether the desktop shows the icon now."""
+        """Whether the desktop has a panel now that can show the icon."""
         return QSystemTrayIcon.isSystemTrayAvailable()
 
     def show_view(self, view: View) -> None:
-        """Show a view on icon and menu; if the desktop has a panel by now, the icon appears."""
+        """Show a view on icon and menu; if the desktop has got a panel since the last view, the icon appears."""
         self._icon.setIcon(self._icons[view.mood])
         self._icon.setToolTip(view.tooltip)
         self.state_action.setText(view.headline)
@@ -68,7 +68,7 @@ class TrayIcon(QObject):
             self._icon.show()
 
     def announce(self, announcement: Announcement) -> None:
-        """Show a desktop notification, if the desktop can."""
+        """Show a desktop notification, if the desktop supports them."""
         if self._icon.isVisible() and QSystemTrayIcon.supportsMessages():
             self._icon.showMessage(announcement.title, announcement.text, self._icon.icon())
 

@@ -1,7 +1,7 @@
 """Decides the contents of window and icon, as plain values.
 
-Invariants: pure. The whole window follows from an observation and the errands under way (pause, resume, quit), so
-widgets keep no state of their own. Every state says what it means, and if the volunteer can mend it, how.
+Invariants: pure. The whole window follows from an observation and the errands (pause, resume, quit), so widgets keep no
+state of their own. Every state says what it means, and if the volunteer can mend it, how.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Mood(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure with its label."""
+    """One line of the window's table: a label and its value."""
 
     label: str
     value: str
@@ -44,9 +44,10 @@ class View:
 
     Attributes:
         headline: the state in a few words.
-        detail: one or two sentences about it.
-        rows: figures, always with the same labels in the same order; empty if the agent's status is unknown.
-        can_pause, can_resume: whether that button is shown; at most one of them is True.
+        detail: one or two sentences about the state; empty if there is nothing to add.
+        rows: the table of figures, always with the same labels in the same order; empty if the agent's status is
+            unknown.
+        can_pause, can_resume: whether the node may be asked to pause or to resume now; at most one of them is True.
         can_quit_node: an agent answers and could be asked to quit.
         needs_start: whether to show the command that starts a node.
         problem: why the last errand failed; empty if it did not.
@@ -93,7 +94,7 @@ _WITHOUT_STATUS: Final = {
 
 
 def present(observation: Observation, errands: Errands) -> View:
-    """Return the view of an observation and the errands."""
+    """Return the view that shows an observation and the state of the errands."""
     status = observation.status
     text = _text(observation, errands)
     is_free = errands.running is None and status is not None

@@ -1,8 +1,8 @@
-"""Asks the agent for its status once a second, and sends it the volunteer's errands.
+"""Asks the agent for its status about once a second, and sends it the volunteer's errands.
 
 Invariants: `contact.py` and `errands.py` decide, the watcher does not. One status request is in flight at a time. The
-address file is read before each, so a restarted agent is found. After `close` it sends no request and emits no signal.
-GUI thread.
+address file is read before each request, so a restarted agent is found. After `close` it sends no request and emits no
+signal. GUI thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ POLL_MS: Final = 1000
 
 
 class AgentWatcher(QObject):
-    """Watches the agent of one state directory."""
+    """Watches the agent whose address file is in `state_dir`."""
 
     changed = Signal()  # there is a new observation, or the errands changed
     observed = Signal(object, object)  # the last observation and the new one
@@ -50,7 +50,7 @@ class AgentWatcher(QObject):
 
     @property
     def in_flight(self) -> int:
-        """Requests that have not ended."""
+        """The number of requests that have not ended."""
         return self._client.in_flight
 
     def start(self) -> None:

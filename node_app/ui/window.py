@@ -1,7 +1,7 @@
 """The tray's window.
 
 Invariants: it shows a `View`, its signals say which button was clicked, and it does nothing else. Text from other
-programs is shown as plain text. Every control has a name for screen readers and is reached by keyboard. GUI thread.
+programs is shown as plain text. Every control has a name for screen readers and can be reached by keyboard. GUI thread.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class NodeWindow(QWidget):
     # For the application
 
     def show_view(self, view: View) -> None:
-        """Show a view; its rows have the same labels each time."""
+        """Show a view in place of the last one. Every view that has rows has the same labels."""
         self._show_mood(view)
         self.headline.setText(view.headline)
         self.detail.setText(view.detail)
@@ -97,7 +97,7 @@ class NodeWindow(QWidget):
         self._fit()
 
     def value_of(self, label: str) -> str:
-        """Return the text that is shown beside a label, for tests."""
+        """Return the text that is shown beside a label; for tests."""
         return self._values[label].text()
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
@@ -108,7 +108,7 @@ class NodeWindow(QWidget):
     # Inside
 
     def _fit(self) -> None:
-        """Fit the height to the contents, unless the reader chose a larger size for the log."""
+        """Fit the window's height to its contents, unless the user has made it larger to read the log."""
         layout = self.layout()
         if layout is None or self.isMaximized():
             return
