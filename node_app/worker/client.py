@@ -56,8 +56,8 @@ class LoadResult:
 
     Attributes:
         contract: the boundary contract of the graph that the engine built.
-        weights_bytes, kv_bytes, compute_bytes: memory in use.
-        nextn_bytes: of the blocks that draft tokens; they are not loaded.
+        weights_bytes, kv_bytes, compute_bytes: memory that weights, KV cells and compute buffers take.
+        nextn_bytes: bytes of the tail's blocks that draft tokens; they are not loaded.
     """
 
     contract: session_pb2.BoundaryContract
@@ -69,7 +69,7 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The answer to one probe step: engine time in microseconds, and the SHA-256 of the raw output rows."""
+    """The answer to a probe: the step's engine time in microseconds, and the SHA-256 of the raw output rows."""
 
     compute_us: int
     output_digest: bytes
@@ -91,10 +91,10 @@ def worker_error(error: grpc.aio.AioRpcError) -> WorkerError:
 
 
 async def _awake(reading: Awaitable[Read], silence_s: float) -> Read:
-    """Await a read, for `silence_s` at most.
+    """Await `reading` for `silence_s` at most, leaving out time in which the agent itself was stopped.
 
-    The time is counted in slices: if the agent itself was stopped for a while, only one slice has passed when it runs
-    again, so it does not blame the worker for its own pause.
+    The time is counted in slices: if the agent was stopped for a while, only one slice has passed when it runs again,
+    so it does not blame the worker for its own pause.
 
     Raises:
         TimeoutError: nothing came within `silence_s`.
@@ -112,7 +112,7 @@ async def _awake(reading: Awaitable[Read], silence_s: float) -> Read:
 class Bridge:
     """The stream of relayed frames and edge messages between the agent and its worker.
 
-    One reader and one writer at a time. The stream ends if either side ends it or the worker dies.
+    At most one task reads and one task writes at a time. The stream ends if either side ends it or the worker dies.
     """
 
     def __init__(self, call: grpc.aio.StreamStreamCall[worker_pb2.BridgeBatch, worker_pb2.BridgeBatch]) -> None:
@@ -152,7 +152,7 @@ class Bridge:
 
 
 class WorkerClient:
-    """Calls the service of one worker. Owns the channel; `close` releases it."""
+    """Calls the gRPC service of one worker. Owns the channel; `close` releases it."""
 
     def __init__(self, socket_path: Path) -> None:
         self._channel = grpc.aio.insecure_channel(f"unix:{socket_path}", options=_CHANNEL_OPTIONS)
@@ -173,10 +173,10 @@ class WorkerClient:
         return reply
 
     async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadResult:
-        """Load a shard and return its sizes and contract. The worker must tell of progress every `silence_timeout_s`.
+        """Load a shard and return its sizes and contract. The worker must report progress every `silence_timeout_s`.
 
         Raises:
-            WorkerError: the worker refused or failed, or told of no progress in time.
+            WorkerError: the worker refused or failed, or reported no progress in time.
         """
         call = self._stub.Load(request)
         try:
@@ -202,7 +202,7 @@ class WorkerClient:
             call.cancel()
 
     async def open_session(self, spec: session_pb2.SessionSpec, timeout_s: float) -> session_pb2.BoundaryContract:
-        """Open a session's stage and return the boundary contract by which the worker serves it.
+        """Open this node's stage of a session and return the boundary contract of the worker's shard.
 
         Raises:
             StageRefusedError: the worker does not admit the session.
@@ -218,7 +218,7 @@ class WorkerClient:
         return reply.contract
 
     async def close_session(self, session: bytes, epoch: int, reason: str) -> bool:
-        """Close a session's stages up to `epoch`; True if one was open. Idempotent.
+        """Close a session if it is open with epoch `epoch` or an older one; return whether it was. Idempotent.
 
         Raises:
             WorkerError: the worker failed or did not answer in time.
@@ -252,7 +252,7 @@ class WorkerClient:
             call.cancel()
 
     async def probe(self, rows: int, timeout_s: float) -> ProbeResult:
-        """Run `rows` fixed rows through the engine, in a sequence that no session uses.
+        """Run `rows` rows, always the same ones, through the engine in a sequence that no session uses.
 
         Raises:
             WorkerError: the step failed or took longer than `timeout_s`.
@@ -281,7 +281,7 @@ class WorkerClient:
         return outputs[0]
 
     async def unload(self) -> None:
-        """Free the loaded shard; afterwards another one can be loaded.
+        """Free the loaded shard; afterwards another shard can be loaded.
 
         Raises:
             WorkerError: the worker failed or did not answer in time.
@@ -292,7 +292,7 @@ class WorkerClient:
             raise worker_error(error) from error
 
     def bridge(self) -> Bridge:
-        """Open the stream of relayed messages; a worker has one at a time."""
+        """Open the stream of relayed messages. A worker has one bridge at a time."""
         return Bridge(self._stub.Bridge())
 
     async def close(self) -> None:

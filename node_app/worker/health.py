@@ -1,8 +1,8 @@
 """Judges from a running worker's steps whether it still computes.
 
 Invariants: pure. A worker is healthy if steps go through its engine; that its process exists is not enough. While it
-computes for sessions it needs no probe; if it is idle, it is probed. If one step never ends, it has stalled, even if it
-still answers.
+computes for sessions it needs no probe; if it is idle, it is probed. If one step never ends, the worker has stalled,
+even if it still answers calls.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ MILLISECONDS_PER_S = 1000
 
 @dataclass(frozen=True, slots=True)
 class HealthLimits:
-    """Deadlines of one worker, in seconds.
+    """Deadlines and intervals for judging one worker, in seconds.
 
     Attributes:
         status_interval_s: the worker reports its status this often.
         silence_s: if no status comes for this long, the worker has stalled (stopped, swapped out or deadlocked).
         probe_interval_s: if the engine has made no step for this long, it is probed.
         probe_deadline_s: a probe must be answered within this time.
-        step_s: an engine step may last this long.
+        step_s: if an engine step lasts longer, the worker has stalled.
     """
 
     status_interval_s: float = 0.25
@@ -36,9 +36,9 @@ class EngineActivity:
     """The engine's part of a worker's status.
 
     Attributes:
-        steps: made since the worker started.
+        steps: number of steps since the worker started.
         is_computing: a step runs now.
-        step_age_s: how long ago the present step began or the last one ended.
+        step_age_s: how long ago the present step began or, if none runs, the last one ended.
     """
 
     steps: int
@@ -47,7 +47,7 @@ class EngineActivity:
 
 
 class ProbeClock:
-    """Decides when a probe is due. Not thread-safe. All times are of one monotonic clock."""
+    """Decides when a worker must be probed. Not thread-safe. All times are of one monotonic clock."""
 
     def __init__(self, limits: HealthLimits, now_s: float) -> None:
         self._limits = limits
@@ -55,7 +55,7 @@ class ProbeClock:
         self._last_proof_s = now_s
 
     def observe(self, activity: EngineActivity, now_s: float) -> None:
-        """Note a status; if steps were made since the last one, they prove as much as a probe."""
+        """Note a status. If the engine made steps since the last status, they prove as much as a probe does."""
         if activity.steps != self._steps:
             self._steps = activity.steps
             self.prove(now_s)

@@ -1,7 +1,7 @@
 """Follows a running worker's status and probes it if it is idle.
 
-Invariants: waits for a status and for a probe have deadlines (`HealthLimits`), so a stopped or deadlocked worker is
-found without its help. Cancelling ends the watch and its probe.
+Invariants: every wait for a status or a probe has a deadline (`HealthLimits`), so a stopped or deadlocked worker is
+noticed without its help. Cancelling ends the watch and its probe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INCONCLUSIVE_CODES = frozenset({FailureCode.KV_EXHAUSTED, FailureCode.TOO_MANY_S
 
 
 class HealthWatch:
-    """Watches one worker; used once, on the event loop of the client."""
+    """Watches one worker. Used once, on the event loop of the client."""
 
     def __init__(
         self, client: WorkerClient, limits: HealthLimits, on_status: StatusListener, on_probe: ProbeListener
@@ -43,7 +43,7 @@ class HealthWatch:
         self._probe: asyncio.Task[ProbeResult] | None = None
 
     async def until_sick(self) -> tuple[EndCause, WorkerError]:
-        """Return when the worker is found to have failed, with the cause and the error."""
+        """Watch until the worker has failed, and return the cause and the error."""
         interval_ms = int(self._limits.status_interval_s * MILLISECONDS_PER_S)
         try:
             async for status in self._client.watch_status(interval_ms, self._limits.silence_s):

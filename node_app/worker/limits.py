@@ -1,8 +1,8 @@
 """Decides how many threads and how much memory a worker may use, before anything is loaded.
 
 Invariants: pure. Weights, the caches of all sessions, compute buffers and room for the operating system must fit into
-the memory, by the sums that `meshnet inspect` also shows. If they do not, the shard is refused here and the figures are
-named; otherwise the kernel would kill the worker at the first token.
+the memory, by the same sums that `meshnet inspect` shows. If they do not, the shard is refused here with an error that
+lists the sizes; otherwise the kernel would kill the worker at the first token.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ShardNeed:
     """The sizes of a shard that decide how much memory it needs.
 
     Attributes:
-        weights_bytes: of the tensors that the shard owns.
-        caches: one for each of its layers.
+        weights_bytes: bytes of the tensors that the shard owns.
+        caches: a description of the cache of each layer.
         width: elements of a hidden row.
         model_context_length: the number of positions for which the model was trained.
     """
@@ -54,7 +54,7 @@ class ShardNeed:
 
 @dataclass(frozen=True, slots=True)
 class AskedLimits:
-    """Limits that the volunteer asked for; None: the default, as far as it fits."""
+    """The limits that the volunteer asked for; None means the default."""
 
     threads: int | None
     context_length: int | None
@@ -63,7 +63,7 @@ class AskedLimits:
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
-    """The limits that the worker is given with Load. `kv_cells` is the total of all sessions."""
+    """The limits that the worker gets with Load. `kv_cells` is the total for all sessions."""
 
     threads: int
     context_length: int
@@ -79,13 +79,14 @@ def plan_limits(need: ShardNeed, asked: AskedLimits, cores: int, memory_bytes: i
     route's contract, since it decides the rope factors. Source: docs/adr/0007.
 
     Args:
-        need: of the shard.
+        need: the shard's sizes.
         asked: limits that the volunteer asked for.
         cores: the number of threads that can run at once here.
-        memory_bytes: available now; if it is unknown (None), nothing is refused.
+        memory_bytes: memory that is available now; if it is unknown (None), nothing is refused.
 
     Raises:
-        WorkerError: `not_enough_memory`: not even one session fits; `context_too_long`: longer than the model's.
+        WorkerError: `not_enough_memory`: not even one session fits; `context_too_long`: the volunteer asked for more
+            positions than the model has.
     """
     context_length = _context_length(need, asked)
     # The engine reserves a whole context of cells for every session, so less memory means fewer sessions.

@@ -1,7 +1,7 @@
-"""How much of what a worker prints is logged: each unknown peer at its link port makes it print a line.
+"""Limits how many lines of a worker's output are logged, since every unknown peer at its link port makes it print one.
 
-Invariants: pure; the lines of a start all fit; omitted lines are counted, and their number comes with the next line
-that fits.
+Invariants: pure; the lines that a worker prints when it starts are all logged; omitted lines are counted, and their
+number is reported with the next line that is logged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LINES_PER_S: Final = 1.0
 
 @dataclass(slots=True)
 class LineBudget:
-    """Limits how many of the worker's lines are logged: a bucket that gains LINES_PER_S a second, up to BURST_LINES.
+    """Limits how many of the worker's lines are logged: BURST_LINES at once, LINES_PER_S over a long time.
 
     Times are in seconds, of one monotonic clock.
     """

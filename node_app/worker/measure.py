@@ -40,7 +40,7 @@ class ShardShape:
     """The sizes of a shard by which measured times are divided.
 
     Attributes:
-        n_layers: of this shard.
+        n_layers: number of layers of this shard.
         tail_share: bytes of norm and output head divided by all weight bytes read for one row; 0 if the shard owns
             neither.
         chunk_rows: rows of a full prefill chunk.
@@ -53,12 +53,12 @@ class ShardShape:
 
 @dataclass(frozen=True, slots=True)
 class ShardSpeed:
-    """Measured times.
+    """A shard's measured times.
 
     Attributes:
-        decode_ms_per_layer: of a step of one row, in one layer.
-        prefill_ms_per_layer: of one row of a prompt chunk, in one layer.
-        tail_ms: norm and output head for one row.
+        decode_ms_per_layer: time of one layer in a step of one row.
+        prefill_ms_per_layer: time of one layer in a step of a prompt chunk, divided by the chunk's rows.
+        tail_ms: time of the output norm and the output head for one row.
     """
 
     decode_ms_per_layer: float
@@ -70,11 +70,11 @@ def spread_times(shape: ShardShape, decode_us: float, prefill_us: float) -> Shar
     """Divide the times of two measured steps by the shard's layers and rows.
 
     A decode step takes as long as reading every weight once, so the tail's part of the time is its part of the bytes.
-    In a chunk only the last row needs the output head, so one tail time is subtracted, and the rest is divided by the
+    In a chunk only the last row needs the output head, so one `tail_ms` is subtracted, and the rest is divided by the
     layers and rows.
 
     Args:
-        shape: the shard.
+        shape: the shard's sizes.
         decode_us: engine time of a step of one row, microseconds.
         prefill_us: engine time of a step of `shape.chunk_rows` rows, microseconds.
     """
@@ -96,7 +96,7 @@ class SpeedTracker:
     how fast it is now; chunks are assumed to have become slower or faster by the same factor. Not thread-safe.
 
     Args:
-        shape: of the shard.
+        shape: the shard's sizes.
         decode_us: engine times of steps of one row, microseconds; at least one.
         prefill_us: engine time of a step of `shape.chunk_rows` rows, microseconds.
     """
@@ -113,16 +113,16 @@ class SpeedTracker:
 
     @property
     def speed(self) -> ShardSpeed:
-        """The speed by the median of the last probes."""
+        """The present speed, from the median time of the last TRACKED_PROBES steps of one row."""
         decode_us = statistics.median(self._decode_us)
         change = decode_us / self._first_decode_us if self._first_decode_us else 1.0
         return spread_times(self._shape, decode_us, self._prefill_us * change)
 
 
 async def measure_shard(worker: Prober, shape: ShardShape) -> SpeedTracker:
-    """Measure a loaded shard with DECODE_REPEATS steps of one row and PREFILL_REPEATS of a chunk.
+    """Measure a loaded shard with DECODE_REPEATS steps of one row and PREFILL_REPEATS steps of a prompt chunk.
 
-    If the engine takes no step of that many rows, the chunk is halved until it does.
+    If the engine takes no step of `shape.chunk_rows` rows, the chunk is halved until it does.
 
     Raises:
         WorkerError: a step failed.

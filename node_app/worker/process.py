@@ -1,9 +1,9 @@
 """The worker's process: starts it, waits until it is ready, logs its output and ends it.
 
-Invariants: the child dies with the agent, however the agent dies (the kernel sends it SIGKILL, and the worker watches
-its parent itself); it gets no variable named MESHNET_*, so no token; every wait has a deadline; `end` is idempotent
-and leaves neither a process nor a task behind. Used from the event loop of the main thread only, since the kernel kills
-the child when the *thread* that started it ends.
+Invariants: the worker dies with the agent, however the agent dies (the kernel sends it SIGKILL, and the worker watches
+its parent itself). Its environment has no variable named MESHNET_*, so no token. Every wait has a deadline. `end` is
+idempotent and leaves neither a process nor a task behind. Used from the event loop of the main thread only, since the
+kernel kills the worker when the *thread* that started it ends.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ class WorkerCommand:
 
     Attributes:
         program: absolute path.
-        socket_path: the Unix socket on which it listens for the agent; the directory is 0700.
-        link_listen: `host:port` on which it listens for peers; empty if it must not.
-        local_links: returns the directory, 0700, in which workers of this user and machine listen for each other; None
-            if they use the network only. Called at each start, since the directory may have been removed meanwhile.
+        socket_path: the Unix socket on which the worker listens for the agent; its directory has the mode 0700.
+        link_listen: `host:port` on which the worker listens for peers; empty if it must not.
+        local_links: returns the directory (mode 0700) in which workers of this user and machine listen for each other;
+            None if they use the network only. Called at each start, since the directory may have been removed
+            meanwhile.
     """
 
     program: Path
@@ -110,7 +111,7 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """Process id."""
+        """The process id of the worker."""
         return self._process.pid
 
     @classmethod
@@ -217,7 +218,7 @@ class WorkerProcess:
 
 
 def describe_exit(status: int) -> str:
-    """Return an exit status as text for people; negative: the signal that ended the process."""
+    """Describe an exit status for people; if it is negative, a signal of that number ended the process."""
     if status >= 0:
         return f"exit status {status}"
     try:
@@ -233,7 +234,7 @@ def ended_early(status: int, last_message: str) -> WorkerError:
     can pass. Else it is `worker_unusable`.
 
     Args:
-        status: its exit status; negative: the signal that ended it.
+        status: the program's exit status; if it is negative, a signal of that number ended the program.
         last_message: the worker's last message, without the prefix; empty if it printed none.
     """
     is_signal = status < 0 or status > SHELL_SIGNAL_STATUS

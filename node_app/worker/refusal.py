@@ -1,4 +1,4 @@
-"""The error for a stage that this node does not open or keep open, and the codes that only a node gives.
+"""The error for a stage that this node does not open or keep open, and the failure codes that only a node gives.
 
 Source: docs/wire.md, Failure codes.
 """

@@ -44,7 +44,7 @@ FINAL_START_CODES = frozenset({"worker_unusable"})
 
 
 class EndCause(Enum):
-    """The event that ended a worker's use."""
+    """The event because of which a worker is not used any more."""
 
     EXITED = auto()  # the process ended
     STALLED = auto()  # its status did not come, or one step does not end
@@ -63,13 +63,13 @@ FINAL_CODES: Final[dict[EndCause, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerEnd:
-    """The end of a worker.
+    """How a worker ended.
 
     Attributes:
         cause: the event that ended it.
         code: stable code for logs and reports.
         message: for people.
-        served_s: how long it was watched, by the monotonic clock.
+        served_s: how long the worker was watched, by the monotonic clock.
     """
 
     cause: EndCause
@@ -80,7 +80,11 @@ class WorkerEnd:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start again after `delay_s`. `failures`: ends in a row, none of them after STABLE_AFTER_S of service."""
+    """The decision to start the worker again after `delay_s`.
+
+    Attributes:
+        failures: number of ends in a row, none of them after STABLE_AFTER_S of service.
+    """
 
     delay_s: float
     failures: int
@@ -88,17 +92,17 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Do not start again: it cannot help. `reason` is for people."""
+    """The decision not to start the worker again, since that cannot help. `reason` is for people."""
 
     reason: str
 
 
 def plan_restart(end: WorkerEnd, failures_before: int, jitter: float, *, has_served: bool) -> Restart | GiveUp:
-    """Return whether and when to start the worker again.
+    """Decide whether and when to start the worker again.
 
     Args:
-        end: of the last worker.
-        failures_before: ends in a row before this one, none of them after STABLE_AFTER_S of service.
+        end: how the last worker ended.
+        failures_before: number of ends in a row before this one, none of them after STABLE_AFTER_S of service.
         jitter: uniform in [0, 1).
         has_served: the shard has served before, with an earlier worker of this agent.
     """
@@ -111,7 +115,7 @@ def plan_restart(end: WorkerEnd, failures_before: int, jitter: float, *, has_ser
 
 
 def explain(end: WorkerEnd) -> str:
-    """Return why a worker ended, for the volunteer, with advice if there is any."""
+    """Return for the volunteer why a worker ended, with advice if there is any."""
     return f"{end.message}; {DAMAGED}" if _is_not_finite(end) else end.message
 
 

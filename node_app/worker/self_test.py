@@ -1,9 +1,9 @@
 """Tests a loaded shard: its output rows must be near those of the model's golden probe.
 
-Invariants: the rows go through the worker as those of a route do. They go twice, all in one step like a prompt and row
-by row like tokens, because engines compute the two with different kernels; both results must be near enough. If the
-worker is lost or busy, nothing is known of the shard, and an error is raised; any other outcome is a verdict. Rows are
-compared in a thread: a large vocabulary's logits take so long that connections would miss their heartbeats.
+Invariants: the rows go through the worker as those of a route do. They go through twice, all in one step like a prompt
+and row by row like tokens, because engines compute the two with different kernels; both results must be near enough. If
+the worker is lost or busy, nothing is known of the shard, and an error is raised; any other outcome is a verdict. Rows
+are compared in a thread: a large vocabulary's logits take so long that connections would miss their heartbeats.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class ShardToProve:
     """The shard to test.
 
     Attributes:
-        layers: of the golden probe's model.
-        backend: computes them; named as in the shard's exact class.
+        layers: the shard's layers; the model is the golden probe's.
+        backend: the backend that computes the layers; named as in the shard's exact class.
     """
 
     layers: LayerSpan
@@ -63,7 +63,7 @@ class ShardToProve:
 
 @dataclass(frozen=True, slots=True)
 class SelfTestResult:
-    """The verdict. `text`: its figures or the failure, for people."""
+    """The verdict. `text` tells people how near the rows are, or the failure."""
 
     is_passed: bool
     text: str
@@ -112,7 +112,7 @@ async def run_golden(
     """Run token ids through the worker's shard and return the output rows.
 
     Args:
-        worker: with a loaded shard.
+        worker: has the shard loaded.
         token_ids: one for each row.
         taken: the hidden rows that the shard takes beside the token ids; None if it begins at layer 0.
         step_rows: rows of one step; 0 for all in one step.

@@ -34,7 +34,7 @@ EXIT_NEWS_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class RunningWorker:
-    """A started worker: its process, its own description, and the client that calls it."""
+    """A started worker: its process, its answer to Describe, and the client that calls it."""
 
     process: WorkerProcess
     description: worker_pb2.DescribeReply
@@ -57,10 +57,10 @@ class WorkerSupervisor:
         return self._running
 
     async def start(self) -> RunningWorker:
-        """Start a worker, replacing one that runs, and ask for its description.
+        """Start a worker, after ending the present one, and ask for its description.
 
         Raises:
-            WorkerError: it did not become ready; nothing is left running.
+            WorkerError: the worker did not become ready; nothing is left running.
         """
         await self.end(grace_s=0.0)
         process = await WorkerProcess.start(self._command, START_TIMEOUT_S)
