@@ -3,8 +3,8 @@
 Invariants: `meshnet.member` implements the protocol. Packets wait in a queue, which limits the bytes of each session,
 and leave only while their session is bound. After a short loss of the connection the node binds again with the same
 tickets; if the relay refuses that, or the connection stays lost for too long, the listener is told once that the
-binding is over. Packets that were lost with a connection are noticed by their edges, from the sequence numbers, and not
-here. One event loop; only the monotonic clock is read.
+binding is over. If packets were lost with a connection, the edges of their sessions notice it from the sequence
+numbers; nothing here does. One event loop; only the monotonic clock is read.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ BATCH_BYTES = 128 * 1024
 
 
 def data_url(relay_url: str) -> str:
-    """Return the WebSocket address of a relay; `relay_url` may lack the path."""
+    """Return the WebSocket address of a relay. If `relay_url` has no path, DATA_PATH is used."""
     parts = urlsplit(relay_url)
     return urlunsplit(parts._replace(path=parts.path.rstrip("/") or DATA_PATH))
 

@@ -68,7 +68,10 @@ class Errands:
         return Errands(problem=f"The node did not {_VERBS[self.running]}: {why}.")
 
     def look(self, observation: Observation, now_s: float) -> Errands:
-        """Return the state after an observation: a running QUIT is done if the agent is gone, and fails when late."""
+        """Return the state after an observation of the agent at `now_s`, monotonic seconds.
+
+        A running QUIT is done if the agent is gone, and fails if the agent is still there at `ends_by_s`.
+        """
         if self.running is not Errand.QUIT:
             return self
         if observation.contact in {Contact.ABSENT, Contact.DIED}:

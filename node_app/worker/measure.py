@@ -32,7 +32,7 @@ class Prober(Protocol):
     """The part of `WorkerClient` that measuring uses."""
 
     async def probe(self, rows: int, timeout_s: float) -> ProbeResult:
-        """Run `rows` fixed rows through the engine and return the time that they took."""
+        """Run `rows` rows, always the same ones, through the engine and return the time that they took."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ async def run_golden(
     """Run token ids through the worker's shard and return the output rows.
 
     Args:
-        worker: has the shard loaded.
+        worker: a worker that has loaded the shard.
         token_ids: one for each row.
         taken: the hidden rows that the shard takes beside the token ids; None if it begins at layer 0.
         step_rows: rows of one step; 0 for all in one step.
