@@ -1,4 +1,4 @@
-"""Admin pages of generations; they can be read and not changed."""
+"""Read-only admin pages of ended generations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN_DIGITS = 8
 
 
 class GenerationStageInline(admin.TabularInline):
-    """The stages of the generation's route."""
+    """Shows the stages of a generation's route on the generation's page."""
 
     model = GenerationStage
     extra = 0
@@ -35,17 +35,17 @@ class GenerationRecordAdmin(ReadOnlyAdmin):
 
     @admin.display(description="id", ordering="id")
     def short_id(self, record: GenerationRecord) -> str:
-        """Return the last eight digits of the id; the search expects the whole id."""
+        """Return dots and the last eight characters of the id, by which the search also finds the generation."""
         return f"...{record.pk[-SHOWN_DIGITS:]}"
 
     @admin.display(description="tokens", ordering="completion_tokens")
     def tokens(self, record: GenerationRecord) -> str:
-        """Return the numbers of prompt tokens and generated tokens."""
+        """Return the numbers of prompt tokens and of generated tokens, for example "12 + 34"."""
         return f"{record.prompt_tokens} + {record.completion_tokens}"
 
     @admin.display(description="tokens/s", ordering="tokens_per_s")
     def rate(self, record: GenerationRecord) -> str:
-        """Return the tokens in a second, measured from the first token to the last."""
+        """Return the generated tokens per second, measured from the first token to the last."""
         return f"{record.tokens_per_s:.1f}"
 
     @admin.display(description="credits", ordering="charge_micros")

@@ -1,4 +1,4 @@
-"""Checks that a request fits its model, and computes the route's request and the hold.
+"""Checks that a request fits its model, and computes the request for a route and the amount of the hold.
 
 Invariant: this module is pure.
 """
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """An accepted request: the request to the route, and the most that it can cost (`hold_micros`)."""
+    """An accepted request.
+
+    Attributes:
+        request: the request for a route.
+        hold_micros: the most that the request can cost, in micro-credits.
+    """
 
     model: ServedModel
     request: RouteRequest
@@ -32,10 +37,14 @@ def admit(
     spec: GenerationSpec, model: ServedModel, vocabulary: Vocabulary, prompt_tokens: tuple[int, ...], drawn_seed: int,
     *, max_tokens_default: int,
 ) -> Admission:  # fmt: skip
-    """Check a tokenised request against its model.
+    """Check a tokenised request against its model, and compute its request for a route and its hold.
+
+    If the request names no seed, it gets `drawn_seed`. If a chat names no limit, its answer has at most
+    `max_tokens_default` tokens, or fewer if the context has less room.
 
     Raises:
-        RequestError: status 400: the prompt is empty or too long, or a token id is not in the vocabulary.
+        RequestError: status 400: the prompt is empty, the context has no room for prompt and answer, or a token id is
+            not in the vocabulary.
     """
     fitted = fit_request(spec, vocabulary, prompt_tokens, drawn_seed, max_tokens_default=max_tokens_default)
     request = RouteRequest(

@@ -1,7 +1,7 @@
-"""Runs a generation and turns it into an HTTP response, streamed or whole, for both faces.
+"""Runs a generation and turns it into an HTTP response, streamed or whole, for the API and the chat.
 
-Invariant: if a request is refused, for example because there is no route, and the refusal is known within
-REFUSAL_WAIT_S, the HTTP status tells it. If a stream has begun, an error event tells it.
+Invariant: if a generation fails before its response begins, the HTTP status tells it. Therefore a stream begins only
+when its route is open or after REFUSAL_WAIT_S. A later failure is an error event in the stream.
 """
 
 from __future__ import annotations

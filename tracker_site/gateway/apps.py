@@ -1,4 +1,4 @@
-"""Django configuration of gateway."""
+"""Django configuration of the gateway app."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Composition:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def use_routes(self, make_routes: Callable[[], RouteOpener]) -> None:
-        """Replace the opener of routes, for tests and simulators; the next call of `gateway` makes a new gateway."""
+        """Set the function that makes the opener of routes, for tests and simulators; forget the present gateway."""
         self._make_routes = make_routes
         self._gateway = None
 
@@ -49,7 +49,7 @@ class Composition:
         return 0 if self._gateway is None else len(self._gateway.live)
 
     async def stop(self, timeout_s: float) -> None:
-        """Cancel and settle the generations of this event loop within `timeout_s`, then close its routes."""
+        """Cancel and settle the generations of the running event loop within `timeout_s`, then close their routes."""
         if self._gateway is not None and self._loop is asyncio.get_running_loop():
             await self._gateway.stop(timeout_s)
 

@@ -1,4 +1,4 @@
-"""A generation as a stream of server-sent events.
+"""Streams a generation to its client as server-sent events.
 
 Invariant: if the stream is closed before its end, the generation is cancelled.
 """

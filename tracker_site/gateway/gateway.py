@@ -1,7 +1,8 @@
 """Starts generations, within limits, and keeps those that are not settled yet.
 
-Invariants: every started generation is in `live` until it is settled. Its slot is given back once, even if the
-generation fails before it starts or while it is settled. A `Gateway` belongs to one event loop.
+Invariants: every started generation is in `live` until it is settled. It counts against the limits by its `Slot`,
+which is given back once, even if the generation fails before it starts or while it is being settled. A `Gateway`
+belongs to one event loop.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _WARMING_PROMPT: Final = TextPrompt("a")
 
 
 class Gateway:
-    """Starts generations. `live` has those that are not settled yet, by id."""
+    """Starts generations. `live` holds the generations that are not settled yet, by id."""
 
     def __init__(self, models: ModelSource, parts: Parts) -> None:
         self.models = models
@@ -51,7 +52,8 @@ class Gateway:
         """Admit a request, place its hold and start to answer it.
 
         Raises:
-            RequestError: the model is unknown, the request does not fit it, or too many generations are running.
+            RequestError: the model is unknown, the request does not fit the model, too many generations are running, or
+                the site is busy or stopping.
             VocabularyError: the prompt cannot be tokenised.
             LedgerError: `insufficient_credit`, or the ledger did not answer.
         """
@@ -69,9 +71,9 @@ class Gateway:
         return generation
 
     async def warm_up(self) -> None:
-        """Load vocabularies and connect to the relay, so that the first requests do not wait for it.
+        """Load vocabularies and connect to the relay, so that the first requests need not wait for either.
 
-        A failure is only logged; a request that meets it again reports it.
+        A failure is only logged. If a later request fails for the same reason, its client gets the error.
         """
         for model in (await self.models.all_listed())[:WARM_MODELS_MAX]:
             try:
@@ -84,7 +86,7 @@ class Gateway:
             logger.warning("no route can be opened yet: %s", error.code)
 
     async def settled(self, timeout_s: float | None = None) -> bool:
-        """Wait until every present generation is settled; return False if that takes longer than `timeout_s`."""
+        """Wait until the generations that now run are settled; return False if that takes longer than `timeout_s`."""
         if not self._tasks:
             return True
         _done, late = await asyncio.wait(set(self._tasks), timeout=timeout_s)

@@ -1,8 +1,9 @@
 """One generation from its hold to its settlement.
 
-Invariants: a task of its own places the hold, does the work and settles, even if the client has gone. `cancel` stops
-the work, never the settlement. The route is closed before the hold is settled, and both happen once. The reader gets
-exactly one `Finished` or `Failed`. A `Generation` belongs to one event loop.
+Invariants: a task of the generation places the hold, does the work and settles, even if the client has gone. The work
+is to open a route and read its tokens; `cancel` stops it, never the settlement. The route is closed before the hold is
+settled, and both happen once. The reader gets exactly one `Finished` or `Failed`. A `Generation` belongs to one event
+loop.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Generation:
         parts: Parts,
         on_answered: Callable[[], None],
     ) -> None:
-        """Args: on_answered: called before the client can know that its answer has ended."""
+        """Make a generation that calls `on_answered` before its client can know that the answer has ended."""
         self.id = generation_id
         self.caller = caller
         self.spec = spec
@@ -69,12 +70,12 @@ class Generation:
 
     @property
     def usage(self) -> Usage:
-        """The prompt's tokens and the tokens received so far."""
+        """The numbers of prompt tokens and of generated tokens received so far."""
         return Usage(len(self._admission.request.prompt_tokens), self._reader.tokens)
 
     @property
     def first_token_ms(self) -> int | None:
-        """Time to the first token; None if there is none yet."""
+        """Milliseconds from the generation's start to its first token; None if no token has come yet."""
         return self._board.first_token_ms
 
     def snapshot(self) -> Telemetry:
@@ -85,7 +86,7 @@ class Generation:
         """Wait until the hold is placed. If the waiting task is cancelled, so is the generation.
 
         Raises:
-            MeshnetError: the hold was refused; the generation has ended.
+            MeshnetError: the hold could not be placed, and the generation has ended.
         """
         try:
             await asyncio.shield(self._held)
@@ -134,7 +135,7 @@ class Generation:
             self.cancel("client_disconnected")
 
     def _first_update(self, pulse: TelemetryPulse) -> TelemetryUpdate:
-        """Return an update that shows the route, even if the answer is already complete."""
+        """Return the telemetry of the moment when the route was opened, or of this moment if it is not open."""
         shown = self._route_snapshot or self.snapshot()
         if shown.phase is self._board.phase:
             pulse.show(self._board, self._parts.clock_s())
@@ -222,7 +223,11 @@ class Generation:
         return Failed(error, self.usage, self.snapshot())
 
     def _counts(self, ending: Ending) -> Counts:
-        """Count the delivered tokens: those that the client took if it was cancelled, otherwise all that arrived."""
+        """Return the token counts for the bill.
+
+        If the generation was cancelled, only tokens that the client has read count as delivered; otherwise all tokens
+        that arrived from the route do.
+        """
         is_cancelled = ending is Ending.CANCELLED
         return Counts(
             prompt_tokens=self.usage.prompt_tokens,

@@ -1,7 +1,7 @@
-"""One generation's hold: placed once, settled once.
+"""Places and settles the hold of one generation.
 
-Invariants: if a hold is placed after its deadline, it is released at once. A hold is settled at most once. If booking
-fails or takes too long, the hold stays open until `billing.holds.sweep` releases it.
+Invariants: if a hold is placed after the deadline for placing it, it is released at once. A hold is settled at most
+once. If settling fails or takes too long, the hold stays open until `billing.holds.sweep` releases it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Hold:
-    """The hold of one generation."""
+    """The hold of one generation, which is placed once and settled once."""
 
     def __init__(self, ledger: Ledger, generation_id: str) -> None:
         self._ledger = ledger
@@ -32,7 +32,7 @@ class Hold:
         self._late: asyncio.Task[None] | None = None
 
     async def place(self, user_id: int, amount_micros: int, timeout_s: float) -> None:
-        """Set an amount of micro-credits aside.
+        """Set `amount_micros` micro-credits of the user aside.
 
         Raises:
             LedgerError: `insufficient_credit`, or `ledger_timeout` if the ledger does not answer within `timeout_s`.
@@ -45,7 +45,10 @@ class Hold:
         self._hold_id = placing.result()
 
     async def settle(self, charge_micros: int, shares: Sequence[Share], timeout_s: float) -> bool:
-        """Charge the user and pay the owners; return False if the hold was left for the sweep to release."""
+        """Charge the user `charge_micros` and pay the nodes' owners their shares, within `timeout_s`.
+
+        Return False if there is no hold, or if settling failed, so that `billing.holds.sweep` must release the hold.
+        """
         if self._hold_id is None:
             return False
         hold_id, self._hold_id = self._hold_id, None

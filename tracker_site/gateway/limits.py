@@ -1,4 +1,4 @@
-"""Limits of a generation: the deadline of each phase, and the numbers of generations and tokens.
+"""Limits of generations: the deadline of each phase, and the largest numbers of generations and tokens.
 
 Invariant: each wait of a generation has one of these deadlines.
 """
@@ -15,21 +15,21 @@ from meshnet.generation.fitting import CHAT_TOKENS_DEFAULT
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Deadlines, all in seconds, and largest numbers.
+    """Deadlines in seconds, and largest numbers of tokens and generations.
 
     Attributes:
         tokenise_s: time to render and tokenise the prompt, including the wait for a thread.
         hold_s: time to place the hold, including the wait for the database's writer.
         routing_s: time to plan a route and open every stage.
         prefill_stall_s: time between two reports of prompt progress; one chunk takes tens of seconds on slow machines.
-        decode_stall_s: time between two tokens. The route's own step deadlines are shorter than these two, which are
-            the last resort.
-        generation_s: time of the work, from its hold to its end.
+        decode_stall_s: time between two tokens. This limit and `prefill_stall_s` are the last resort, since a route's
+            own step deadlines are shorter.
+        generation_s: time from the placing of the hold to the end of the answer.
         close_s: time to tell the stages that the session is over; if it passes, their idle timers end the session.
         settle_s: time to settle the hold; if it passes, the ledger's sweep releases the hold.
-        max_tokens_default: longest answer if the request names no limit and the context has room for it.
+        max_tokens_default: longest answer of a chat that names no limit, if the context has room for it.
         generations_per_user: generations of one user that may run at once.
-        generations: generations of this process that may be alive at once.
+        generations: generations of this process that may be running or being settled at once.
         queued_tokens: tokens that have arrived from the tail and that the client has not read yet. A tail that sends
             more violates the token window.
     """

@@ -1,4 +1,4 @@
-"""Records of ended generations.
+"""Database tables of ended generations and the stages of their routes.
 
 Invariants: a record is written once, after its generation is settled. It has counts, times, codes and amounts, and no
 text of prompt or completion. A stage's row keeps the node's name, so that earnings can be explained even if the node is
@@ -20,10 +20,10 @@ MESSAGE_CHARACTERS = 300
 
 
 class GenerationRecord(models.Model):
-    """One ended generation."""
+    """The record of one ended generation: its user, model, outcome, counts, times and charge."""
 
     class Ending(models.TextChoices):
-        """Outcome of a generation."""
+        """How a generation ended."""
 
         FINISHED = "finished", "finished"
         CANCELLED = "cancelled", "cancelled"
@@ -56,7 +56,7 @@ class GenerationRecord(models.Model):
     ended_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        """The newest rows come first."""
+        """The newest records come first."""
 
         ordering: ClassVar[list[str]] = ["-ended_at"]
         indexes: ClassVar[list[models.Index]] = [
@@ -68,7 +68,7 @@ class GenerationRecord(models.Model):
 
 
 class GenerationStage(models.Model):
-    """One stage of a generation's route. Layers are half-open."""
+    """One stage of an ended generation's route. `layer_end` is one past its last layer."""
 
     generation = models.ForeignKey(GenerationRecord, on_delete=models.CASCADE, related_name="stages")
     stage = models.PositiveSmallIntegerField()
@@ -90,7 +90,7 @@ class GenerationStage(models.Model):
     recipe = models.CharField(max_length=64, blank=True, help_text="Engine and arithmetic; empty if unknown.")
 
     class Meta:
-        """The stages of a generation are in route order."""
+        """The stages of a generation are sorted in route order, and each is stored once."""
 
         ordering: ClassVar[list[str]] = ["generation", "stage"]
         constraints: ClassVar[list[models.BaseConstraint]] = [

@@ -1,4 +1,4 @@
-"""The queue from a generation to its one reader.
+"""The queue of text from a generation to its one reader, which writes it to the client.
 
 Invariants: the token window bounds the queue. Telemetry is never queued; the reader takes the newest. A token is
 acknowledged when the reader asks for the next one, so that a slow client delays its own route and nothing else. An
@@ -30,10 +30,13 @@ class Delivery:
 
 
 class Outlet:
-    """A bounded queue with one writer and one reader."""
+    """A bounded queue of deliveries with one writer and one reader."""
 
     def __init__(self, capacity: int, acknowledge: Callable[[int], None]) -> None:
-        """Args: capacity: deliveries that may wait; acknowledge: called with the number of tokens that were read."""
+        """Make an empty queue for at most `capacity` deliveries.
+
+        `acknowledge` is called with the number of tokens that the client has read so far.
+        """
         self._capacity = capacity
         self._acknowledge = acknowledge
         self._waiting: deque[Delivery] = deque()
@@ -44,7 +47,7 @@ class Outlet:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are deliveries that the reader has not read yet."""
+        """Whether there are deliveries that the client has not read yet."""
         return bool(self._waiting) or self._taken is not None
 
     @property
@@ -70,7 +73,7 @@ class Outlet:
         self._changed.set()
 
     def put_rest(self, delivery: Delivery) -> None:
-        """Queue the text that was held back, after the last token; it is queued even if the queue is full."""
+        """Queue the last text of the answer, which was held back until the last token, even if the queue is full."""
         self._waiting.append(delivery)
 
     def finish(self, last: Finished | Failed) -> None:
@@ -83,7 +86,7 @@ class Outlet:
         self._changed.set()
 
     def take(self) -> Delivery | None:
-        """Return the next delivery or None, and acknowledge the one before, which the client has read."""
+        """Return the next delivery or None, and acknowledge the previous delivery, which the client has read by now."""
         self._confirm()
         if self._waiting:
             self._taken = self._waiting.popleft()

@@ -1,4 +1,4 @@
-"""The parts that every generation uses. `composition` makes the real ones; tests make simulators."""
+"""The services that all generations share. `composition` makes the real ones; tests make simulators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts that every generation uses. `clock_s` is monotonic."""
+    """The services that all generations share. `clock_s` returns monotonic seconds."""
 
     routes: RouteOpener
     ledger: Ledger

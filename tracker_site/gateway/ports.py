@@ -1,8 +1,8 @@
 """Interfaces through which a generation uses the rest of the site.
 
 Invariant: the gateway decides when a route opens and closes and when a hold is placed and settled; the implementations
-of these interfaces decide how. Tests implement them with a route that computes FakeEngine's arithmetic, so that they
-need no node.
+of these interfaces decide how. Tests use an implementation whose route computes the same as FakeEngine, the test
+engine, so that they need no node.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user who asks and pays."""
+    """The user who sends a request and pays for it."""
 
     user_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """The facts of a catalogue's model that a generation needs.
+    """The facts about an offered model that a generation needs.
 
     Attributes:
         artifact_digest: SHA-256 over the model's files.
         vocabulary_path: the vocabulary-only GGUF file on the site's disk.
-        chat_template: the Jinja template; if it is empty, the file's own.
-        created_s: Unix time of the import.
+        chat_template: the Jinja template; if it is empty, the template in the GGUF file is used.
+        created_s: Unix time at which the model was added to the catalogue.
         legal_cuts: layers other than 0 that a stage may begin with; None means that any layer may.
         coarsest_codec: the coarsest codec that may pack rows between stages; more exact codecs are allowed too.
         allows_mixed_recipes: whether stages of different recipes may share a route, unless the route is exact.
@@ -99,7 +99,7 @@ class RouteOpener(Protocol):
 
 
 class Ledger(Protocol):
-    """Holds on users' accounts, in micro-credits."""
+    """Places and settles holds on users' accounts. Amounts are in micro-credits."""
 
     async def place(self, user_id: int, amount_micros: int, generation_id: str) -> uuid.UUID:
         """Set an amount aside and return the hold's id.
@@ -109,7 +109,7 @@ class Ledger(Protocol):
         """
 
     async def settle(self, hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> None:
-        """Charge at most the held amount, pay the nodes' owners and return the rest. Idempotent.
+        """Charge at most the held amount, pay the nodes' owners and return the rest to the user. Idempotent.
 
         Raises:
             LedgerError: the amounts do not fit the hold, or the ledger did not answer.
@@ -117,7 +117,7 @@ class Ledger(Protocol):
 
 
 class ModelSource(Protocol):
-    """The catalogue of models."""
+    """Finds the models that the site offers."""
 
     async def find(self, name: str) -> ServedModel | None:
         """Return the offered model with this name; None if there is none."""

@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One ended generation.
+    """The values that are stored about one ended generation.
 
     Attributes:
         finish_reason: the API's finish reason; empty if the generation did not finish.
         completion_tokens: tokens that were delivered to the client.
         first_token_ms: time to the first token; None if no token arrived.
-        tokens_per_s: tokens in a second, from the first token to the last.
-        failure: None if nothing failed.
+        tokens_per_s: generated tokens per second, from the first token to the last.
+        failure: the error that ended the generation; None if it finished.
+        shares: the parts of the charge that the owners of the stages earn.
     """
 
     generation_id: str
@@ -49,7 +50,7 @@ class Record:
 
 
 class RecordStore(Protocol):
-    """Stores records."""
+    """Stores the records of ended generations."""
 
     async def store(self, record: Record) -> None:
         """Store a record; a second record with the same id is refused."""

@@ -1,7 +1,6 @@
 """Reads the body of a request, up to a largest size.
 
-Invariant: if the declared length is too large, the body is refused unread; if the real length is, it is refused
-unparsed.
+Invariant: if the declared length is too large, the body is not read. If the body itself is too large, it is not parsed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Opens the route of one generation, reads its tokens as text for the client, and closes it.
 
 Invariants: if a route was opened, it is closed once before `run` ends; later acknowledgements are ignored. Nothing is
-read after the finish. Opening, every wait for the next event, and closing have deadlines.
+read after the answer's last token. Opening, every wait for the next event, and closing have deadlines.
 Source: docs/wire.md, Finish.
 """
 
@@ -50,14 +50,14 @@ class RouteReader:
 
     @property
     def tokens(self) -> int:
-        """Tokens received so far."""
+        """The number of tokens received so far."""
         return self._answer.tokens
 
     async def run(self, on_change: Callable[[], None]) -> FinishReason:
-        """Let a route compute the request; return the finish reason of the answer.
+        """Open a route, deliver the answer, close the route and return the finish reason of the answer.
 
         Args:
-            on_change: called when the phase or the route changes.
+            on_change: called when the search for a route begins, and again when the route is open.
 
         Raises:
             RouteError: there is no route, or it failed, stalled or ended early.
@@ -83,7 +83,7 @@ class RouteReader:
             self._route.acknowledge(tokens - 1)
 
     def flush(self) -> None:
-        """Deliver the text that was held back; call it after the last token."""
+        """Deliver the text that was held back, for example as a possible stop string. Call it after the last token."""
         self._outlet.put_rest(Delivery(self._answer.rest(), self.tokens))
 
     async def _open(self) -> OpenRoute:

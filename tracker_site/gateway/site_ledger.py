@@ -1,6 +1,6 @@
 """Implements the gateway's `Ledger` with the billing app.
 
-Invariant: an error of the database becomes a `LedgerError`, so that callers catch only that.
+Invariant: an error of the database becomes a `LedgerError`, the only exception that callers must catch.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class SiteLedger:
     """Places and settles holds of the billing app, on a writer thread of `tracker_site.database`."""
 
     async def place(self, user_id: int, amount_micros: int, generation_id: str) -> uuid.UUID:
-        """Set an amount aside and return the hold's id."""
+        """Set `amount_micros` micro-credits of the user aside and return the hold's id."""
         try:
             return await database.write(_place, user_id, amount_micros, generation_id)
         except DatabaseError as error:
             raise _unavailable() from error
 
     async def settle(self, hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> None:
-        """Charge the user, pay the nodes' owners and return the rest."""
+        """Charge the user, pay the nodes' owners and return the rest of the hold to the user."""
         try:
             await database.write(holds.settle, hold_id, charge_micros, shares)
         except DatabaseError as error:

@@ -2,7 +2,7 @@
 
 Invariants: a user's slot is free before the client can know that its answer has ended, so that a client that asks one
 question after another is never refused because of its own last answer. Generations that are being settled still count
-for the process. For the user they count against `_SETTLING_FACTOR` times the user's limit. Both counts of a slot are
+for the process. For the user a second limit, `_SETTLING_FACTOR` times as high, includes them. Both counts of a slot are
 given back once. `Slots` belongs to one event loop.
 """
 
@@ -21,7 +21,7 @@ class Slots:
     """Counts each user's generations: those being answered, and those that are not settled yet."""
 
     def __init__(self, per_user: int, at_once: int) -> None:
-        """Args: per_user, at_once: largest numbers of generations of one user and of this process."""
+        """Allow at most `per_user` generations of one user and `at_once` generations of this process."""
         self._per_user = per_user
         self._at_once = at_once
         self._answering: Counter[int] = Counter()
@@ -36,7 +36,8 @@ class Slots:
         """Take a slot for one more generation.
 
         Raises:
-            RequestError: status 429, `too_many_generations`, or status 503, `site_busy`.
+            RequestError: status 429 `too_many_generations` if the user has too many generations; status 503 `site_busy`
+                if this process has.
         """
         if self._answering[user_id] >= self._per_user or self._alive[user_id] >= self._per_user * _SETTLING_FACTOR:
             message = f"You have {self._per_user} generations running; wait for one to end."
@@ -47,7 +48,7 @@ class Slots:
 
 
 class Slot:
-    """The slot of one generation. It counts twice: as being answered, and as not settled yet."""
+    """One generation's count against the limits: as being answered until `answered`, as unsettled until `release`."""
 
     def __init__(self, answering: Counter[int], alive: Counter[int], user_id: int) -> None:
         self._user_id = user_id
@@ -72,5 +73,5 @@ class Slot:
 
 
 def site_busy() -> RequestError:
-    """Return the error of status 503: this process already runs as many generations as it may."""
+    """Return the error of status 503 for a request that the site cannot take, since it is full or stopping."""
     return RequestError("site_busy", "The site is busy; try again in a moment.", status=503, error_type=SERVER_ERROR)
