@@ -1,4 +1,4 @@
-"""Django configuration of openai_api."""
+"""Django configuration of the openai_api app."""
 
 from __future__ import annotations
 

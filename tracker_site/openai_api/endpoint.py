@@ -1,4 +1,4 @@
-"""Shared frame of all endpoints: checks the method and the API key, and answers errors as OpenAI objects.
+"""Wraps every endpoint: checks the HTTP method and the API key, and turns errors into OpenAI error objects.
 
 Invariant: an endpoint's function gets only requests of its methods with a valid key. It may raise any `MeshnetError`.
 """
@@ -32,7 +32,7 @@ View: TypeAlias = "Callable[..., Coroutine[Any, Any, HttpResponseBase]]"
 
 
 def endpoint(*methods: str) -> Callable[[Endpoint[Arguments]], View]:
-    """Return a decorator that turns a function of the request and its caller into a view for these HTTP methods."""
+    """Return a decorator that turns a function of the request and its caller into a view for the given HTTP methods."""
 
     def decorate(function: Endpoint[Arguments]) -> View:
         @csrf_exempt

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GenerationObject(ResponsePart):
-    """One generation. `charge_micros`, in micro-credits, is null until the generation is settled."""
+    """A generation as the API shows it. `charge_micros`, in micro-credits, is null until the generation is settled."""
 
     id: str
     object: Literal["generation"]
@@ -53,7 +53,7 @@ def live_object(generation: Generation) -> GenerationObject:
 
 
 def stored_object(record: GenerationRecord) -> GenerationObject:
-    """Return the object of a generation that has ended; the caller has loaded the record's stages."""
+    """Return the object of a generation that has ended. The record's stages must be loaded already."""
     is_finished = record.ending == record.Ending.FINISHED
     failure = Failure(code=record.failure_code, stage=record.failure_stage, message=record.failure_message)
     return GenerationObject.model_validate(

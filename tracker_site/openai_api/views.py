@@ -41,14 +41,14 @@ async def completions(request: HttpRequest, caller: Caller) -> HttpResponseBase:
 
 @endpoint("GET", "HEAD")
 async def models(_request: HttpRequest, _caller: Caller) -> HttpResponseBase:
-    """Answer `GET /v1/models` with the models that are offered."""
+    """Answer `GET /v1/models` with all models that the site offers."""
     listed = await composition.gateway().models.all_listed()
     return json_reply(ModelList(object="list", data=[_model_object(model) for model in listed]))
 
 
 @endpoint("GET", "HEAD")
 async def model(_request: HttpRequest, _caller: Caller, name: str) -> HttpResponseBase:
-    """Answer `GET /v1/models/{name}` with one model."""
+    """Answer `GET /v1/models/{name}` with the offered model of this name."""
     return json_reply(_model_object(await composition.gateway().find_model(name)))
 
 
