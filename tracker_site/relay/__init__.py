@@ -1,4 +1,4 @@
-"""The relay: the data plane between the members of a Route Session, a process of its own.
+"""The relay: a process of its own that forwards packets between the members of Route Sessions.
 
-Invariants: imports `meshnet` only, no Django. It stores nothing for absent members and reads no payload.
+Invariants: it imports only `meshnet`, not Django. It stores nothing for absent members and reads no payload.
 """

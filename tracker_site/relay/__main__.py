@@ -1,7 +1,7 @@
 """The relay process: `python -m tracker_site.relay`.
 
 Invariants: it prints one JSON line as soon as it listens. On SIGTERM, on SIGINT, or if its parent process is gone, it
-closes every connection and ends. It identifies the site by its public key alone.
+closes every connection and ends. All that it knows of the site is the site's public key.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def _parent_gone(parent_pid: int) -> None:
 
 
 async def run_relay(options: argparse.Namespace) -> None:
-    """Serve until a signal comes or the parent process is gone."""
+    """Serve until SIGTERM or SIGINT comes or the parent process is gone."""
     limits = RelayLimits()
     flow = RelayFlow(options.relay_id, options.site_public_key, limits)
     stopped = asyncio.Event()
@@ -75,7 +75,7 @@ async def run_relay(options: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the process; return its exit status: 1 if it cannot listen."""
+    """Run the relay; return the exit status: 0 after a normal end, 1 if the relay cannot listen."""
     options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("websockets").setLevel(logging.WARNING)

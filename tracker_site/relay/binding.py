@@ -1,4 +1,4 @@
-"""One member's binding in one session: the packets and bytes that it may send, and the lanes that lead to it.
+"""A member's part in one session: the packets and bytes that it may send, and the queues of packets for it.
 
 Invariants: pure; a binding grants nothing beyond its ticket. Source: docs/wire.md, Relay.
 """
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def granted_windows(ticket: Ticket, control_window_bytes: int) -> dict[int, int]:
-    """Return the bytes that may wait for the ticket's member, by sending stage."""
+    """Return how many bytes from each other stage may wait in the relay for the ticket's member.
+
+    The keys are the sending stages. Each number includes `control_window_bytes` for control packets.
+    """
     windows: dict[int, int] = {}
     for permit in ticket.permits:
         edge = permit.edge
@@ -31,7 +34,7 @@ def granted_windows(ticket: Ticket, control_window_bytes: int) -> dict[int, int]
 
 
 class Binding:
-    """A ticket in use by one connection. `windows`: result of `granted_windows`; `now_s`: monotonic."""
+    """A ticket that one member's connection uses. `windows` comes from `granted_windows`; `now_s` is monotonic."""
 
     def __init__(self, ticket: Ticket, member: Member, windows: dict[int, int], now_s: float) -> None:
         self.ticket: Final = ticket
@@ -44,7 +47,7 @@ class Binding:
         self._filled_at_s = now_s
 
     def permits_packet(self, packet: Packet) -> bool:
-        """Return True if the ticket lets its member send a packet of this kind to this stage."""
+        """Return True if the ticket lets the member send a packet of this kind to this receiver."""
         edge = Edge(packet.from_stage, packet.to_stage)
         permit = self._permits.get(edge)
         match packet.kind:
@@ -56,9 +59,9 @@ class Binding:
                 return permit is not None or edge.reversed() in self._permits
 
     def charge(self, payload_bytes: int, now_s: float) -> RelayCode | None:
-        """Count sent bytes; return the code of the limit that they exceed, or None.
+        """Count the bytes of a sent payload; return the code of the limit that is now exceeded, or None.
 
-        A burst may hold as many bytes as one second of the sustained rate.
+        A burst may have as many bytes as one second of the sustained rate. `now_s` is monotonic.
         """
         rate = self.ticket.bytes_per_s
         self._allowance_bytes = min(rate, self._allowance_bytes + (now_s - self._filled_at_s) * rate)
@@ -70,7 +73,10 @@ class Binding:
         return RelayCode.RATE_EXCEEDED if self._allowance_bytes < 0 else None
 
     def tell_lost(self, stage: int, message: bytes) -> None:
-        """Queue the news that another stage is gone; if that stage has a lane, behind its last packets."""
+        """Queue `message` for this member; it says that another stage, `stage`, is gone.
+
+        If packets from that stage still wait for this member, the message goes behind them.
+        """
         lane = self.lanes.get(stage)
         if lane is None:
             self.member.answer(message)

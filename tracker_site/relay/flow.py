@@ -1,8 +1,8 @@
 """The relay's rules for connections: challenge, proof, messages and dismissal.
 
-Invariants: pure; the driver passes times, nonces and member ids. If a member sends undecodable bytes, a message out of
-turn or a packet on a forbidden edge, it is dismissed. If it breaks a session's terms, that session ends
-(`sessions.py`). No message of a member raises an exception. Payloads are not read. Source: docs/wire.md, Relay.
+Invariants: pure; the caller, `server.py`, passes times, nonces and member ids. If a member sends undecodable bytes, a
+message out of turn or a packet on a forbidden edge, it is dismissed. If it exceeds a limit of its ticket, that session
+ends (`sessions.py`). No message of a member raises an exception. Payloads are not read. Source: docs/wire.md, Relay.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Now(NamedTuple):
-    """One moment by two clocks: the monotonic one for rates and deadlines, the site's for tickets."""
+    """The present time by two clocks: a monotonic one for rates and deadlines, Unix time for the expiry of tickets."""
 
     monotonic_s: float
     unix_s: float
@@ -57,7 +57,7 @@ class RelayFlow:
         return len(self._sessions)
 
     def woken(self) -> set[int]:
-        """Return ids of members that got messages or were dismissed since the last call."""
+        """Return the ids of members that got messages to be written, or were dismissed, since the last call."""
         woken, self._attention.woken = self._attention.woken, set()
         return woken
 
@@ -72,11 +72,14 @@ class RelayFlow:
         return member is None or member.is_dismissed
 
     def next_deadline_s(self) -> float | None:
-        """Return the monotonic time at which `tick` must be called; None if no proof is due."""
+        """Return the monotonic time at which `tick` must be called; None if every member has proven its key."""
         return min((member.proof_due_s for member in self._unproven.values()), default=None)
 
     def connect(self, member_id: int, nonce: bytes, now: Now) -> None:
-        """Add an accepted connection and queue its challenge. `nonce`: 32 random bytes."""
+        """Add an accepted connection and queue its challenge, which contains `nonce`, 32 random bytes.
+
+        If the relay is full, the connection is dismissed instead.
+        """
         due_s = now.monotonic_s + self._limits.proof_timeout_s
         member = Member(member_id, nonce, due_s, self._limits.answers_max, self._attention)
         self._members[member_id] = member
@@ -106,7 +109,7 @@ class RelayFlow:
             self._dismiss_overrun()
 
     def dismiss(self, member_id: int, code: RelayCode, message: str) -> None:
-        """Dismiss a member on the driver's behalf. Idempotent."""
+        """Queue a member's last message, with this reason, and end its bindings. Idempotent."""
         member = self._members.get(member_id)
         if member is not None:
             self._dismiss(member, code, message)
@@ -180,7 +183,11 @@ class RelayFlow:
             self._sessions.leave_all(member)
 
     def _dismiss_overrun(self) -> None:
-        """Dismiss overrun members. News of one may overrun another; each is dismissed once, so the loop ends."""
+        """Dismiss the members that have left too many answers unread.
+
+        The news that one of them is gone may be one answer too many for another. Each member is dismissed once, so the
+        loop ends.
+        """
         while self._attention.overrun:
             member = self._attention.overrun.pop()
             self._dismiss(member, RelayCode.TOO_SLOW, "The member left too many of the relay's answers unread.")

@@ -1,7 +1,7 @@
 """Limits of the relay, each with its unit.
 
-Invariant: if a member reads nothing, its memory on the relay is bounded: its granted windows, the answers that wait for
-it, one message that is being written, and the socket's buffers.
+Invariant: a member that reads nothing costs the relay a bounded amount of memory. Four things can wait for it: packets,
+as many as the windows of its lanes (queues) allow; answers; the message that is being written; the socket's buffers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class RelayLimits:
     Attributes:
         message_max_bytes: size of a WebSocket message, in either direction.
         members_max: number of open connections.
-        bindings_max: number of one member's bindings. The site's own member has one per running generation.
-        granted_max_bytes: sum of the windows of all lanes that lead to one member.
-        control_window_bytes: acks, progress and closes waiting on one lane, beside its window.
+        bindings_max: number of one member's bindings. A site process has one for each of its running generations.
+        granted_max_bytes: sum of the windows of all lanes (queues of packets) that lead to one member.
+        control_window_bytes: bytes by which the window of each lane is enlarged for control packets.
         answers_max: the relay's own messages (bound, refused, lost) waiting for one member.
         proof_timeout_s: time from the challenge to the proof.
         keepalive_s: time between pings, and the longest time until a pong.

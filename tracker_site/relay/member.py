@@ -1,7 +1,7 @@
-"""State of a member's connection.
+"""The state of a member's connection to the relay.
 
-Invariants: pure. If a member leaves too many answers unread, it is marked for dismissal, so its memory stays bounded. A
-dismissed member holds only its last message.
+Invariants: pure. If a member leaves too many answers unread, it is marked for dismissal, so the memory that it costs
+stays bounded. Only its last message waits for a dismissed member.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Attention:
-    """Members that need the driver's attention or the flow's.
+    """The members to which messages must be written, and those that must be dismissed.
 
     Attributes:
-        woken: ids of members that have messages to write or are to be closed.
+        woken: ids of members to which messages must be written, or whose connections must be closed.
         overrun: members that have left too many answers unread.
     """
 
@@ -31,12 +31,14 @@ class Attention:
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """One connection.
+    """The connection of one member.
 
     Attributes:
         nonce: random bytes of its challenge.
+        proof_due_s: monotonic time by which the member must have proven its key.
+        answers_max: number of the relay's own messages that may wait for the member.
         public_key: empty until the member has proven it.
-        granted_bytes: sum of the windows of all lanes that lead here.
+        granted_bytes: sum of the windows of all lanes that lead to the member.
     """
 
     member_id: int
@@ -50,7 +52,10 @@ class Member:
     outbox: Outbox = field(default_factory=Outbox)
 
     def answer(self, message: bytes, *, once: Hashable = None) -> None:
-        """Queue a message of the relay's own. If another with the same `once` still waits, do nothing."""
+        """Queue one of the relay's own messages. If a message with the same `once` still waits, do nothing.
+
+        If `answers_max` messages wait already, the member is marked for dismissal instead.
+        """
         if self.is_dismissed:
             return
         if self.outbox.answers >= self.answers_max:
@@ -60,7 +65,7 @@ class Member:
         self.wake()
 
     def wake(self) -> None:
-        """Tell the driver that messages wait to be written."""
+        """Mark the member in `attention`, since messages wait to be written to it."""
         self.attention.woken.add(self.member_id)
 
     def dismiss(self, code: str, message: str) -> None:

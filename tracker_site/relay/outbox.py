@@ -1,8 +1,8 @@
 """Messages that wait to be written to one member.
 
-Invariants: pure. Within a lane (one sender of one session) packets and the news of the sender's loss keep their order.
-Lanes take turns packet by packet, so a session with much data does not delay another's tokens. A lane never holds more
-than its window. If it is closed, it frees all of it at once.
+Invariants: pure. A lane is the queue of one sender of one session; packets and the news that the sender is gone keep
+their order in it. Lanes take turns packet by packet, so a session with much data does not delay the tokens of another
+session. A lane never holds more bytes than its window allows. If a lane is closed, all of its packets are dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Lane:
-    """Packets of one session from one other stage, on their way to one member."""
+    """The queue of the packets that one stage of a session sends to one member."""
 
     __slots__ = ("_outbox", "_queue", "held_bytes", "window_bytes")
 
@@ -43,7 +43,7 @@ class Lane:
             self._put(message)
 
     def close(self) -> None:
-        """Drop all queued items. Idempotent."""
+        """Drop all queued packets and news. Idempotent."""
         self._queue.clear()
         self.held_bytes = 0
 
@@ -53,11 +53,11 @@ class Lane:
         self._queue.append(item)
 
     def peek(self) -> Packet | bytes | None:
-        """Return the next item; None if the lane is empty, because it was closed."""
+        """Return the next packet or news without removing it; None if the lane is empty, because it was closed."""
         return self._queue[0] if self._queue else None
 
     def pop(self) -> bool:
-        """Remove the next item; return True if more wait."""
+        """Remove the next packet or news; return True if more wait."""
         item = self._queue.popleft()
         if isinstance(item, Packet):
             self.held_bytes -= item.held_bytes
@@ -88,11 +88,11 @@ class Outbox:
         self._answers.append((message, once))
 
     def enter_turns(self, lane: Lane) -> None:
-        """Give a lane its turn; called when it was empty and gets an item."""
+        """Let a lane take turns with the others. A lane calls this if it was empty and gets a packet or news."""
         self._turns.append(lane)
 
     def clear(self) -> None:
-        """Drop the answers and forget the lanes. The lanes' owners close them."""
+        """Drop the answers and forget the lanes. The bindings that own the lanes must close them."""
         self._answers.clear()
         self._pending_once.clear()
         self._turns.clear()

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class RelayServer:
-    """Serves one flow. All methods run on one event loop."""
+    """Passes messages between WebSocket connections and one `RelayFlow`. All methods run on one event loop."""
 
     def __init__(self, flow: RelayFlow, limits: RelayLimits) -> None:
         self._flow = flow

@@ -1,9 +1,9 @@
-"""Sessions on a relay: how members bind, how packets are forwarded, and how a session ends.
+"""Sessions on a relay: how members bind with tickets, how packets are forwarded, and how a session ends.
 
-Invariants: pure. There is one live binding per (session, epoch, stage); a second one needs the same member key and
-replaces the first. Packets go to one receiver, are not stored for absent members, and are forwarded only if the
-sender's ticket permits them. If a member exceeds a limit or leaves its window full, that session ends for all of its
-members; no other session is touched.
+Invariants: pure. A binding makes a member one stage of a session. There is at most one per (session, epoch, stage); a
+second one needs the same member key and replaces the first. Packets go to one receiver, are not stored for absent
+members, and are forwarded only if the sender's ticket permits them. If a member exceeds a limit or leaves its window
+full, that session ends for all of its members; no other session is touched.
 Source: docs/wire.md, Relay.
 """
 
@@ -34,7 +34,7 @@ Place: TypeAlias = "tuple[SessionKey, int]"
 
 
 class BindError(ProtocolError):
-    """The ticket is valid, but the member cannot bind or send with it now."""
+    """The ticket is valid, but the member cannot bind with it now, or cannot send this packet."""
 
 
 @dataclass(slots=True)
@@ -63,10 +63,14 @@ class Sessions:
         return len(self._by_key)
 
     def bind(self, member: Member, ticket: Ticket, now_s: float, now_unix_s: float) -> None:
-        """Bind a member to its ticket's place. `now_s` is monotonic.
+        """Bind a member to the session and stage that its ticket names.
+
+        If the same key has already bound this stage, the earlier binding is replaced. `now_s` is monotonic,
+        `now_unix_s` is Unix time.
 
         Raises:
-            BindError: if another member holds the place, or this member has too many bindings.
+            BindError: if a member with another key is bound as this stage, or this member has too many bindings or too
+                large windows.
             TicketError: if the ticket is spent.
         """
         if self._spent.contains(ticket.ticket_id, now_unix_s):
@@ -90,14 +94,14 @@ class Sessions:
         member.answer(answers.bound(ticket.key, ticket.stage))
 
     def unbind(self, member: Member, key: SessionKey, stage: int) -> None:
-        """End a binding at its member's request: spend its ticket, and do not tell the others. Idempotent."""
+        """End a binding at its member's request: spend its ticket, and tell no other member. Idempotent."""
         binding = self._places_of(member).get((key, stage))
         if binding is not None:
             self._spend(binding)
             self._remove(binding)
 
     def leave_all(self, member: Member) -> None:
-        """End all bindings of a lost connection; tell the other members, behind the lost member's last packets."""
+        """End all bindings of a lost connection. The other members are told, behind the lost member's last packets."""
         for binding in list(self._places_of(member).values()):
             self._remove(binding)
             key, stage = binding.ticket.key, binding.ticket.stage
@@ -106,6 +110,8 @@ class Sessions:
 
     def forward(self, member: Member, packet: Packet, now_s: float) -> None:
         """Queue a packet for its receiver, or refuse it.
+
+        If the sender exceeds a limit of its ticket, or the receiver's window is full, the session ends.
 
         Raises:
             BindError: if the sender's ticket does not permit the packet; the caller must dismiss the sender.
@@ -137,7 +143,7 @@ class Sessions:
         return self._by_member.get(member.member_id, {})
 
     def _refuse(self, member: Member, packet: Packet, stage: int, code: FailureCode) -> None:
-        """Drop a packet and tell the sender, unless an equal refusal still waits for it."""
+        """Drop a packet. Its sender is told, unless an equal refusal still waits to be written to it."""
         self._counts.packets_refused += 1
         message = answers.refusal(packet.key, stage, code, f"{TITLES[code]}: the packet was dropped.")
         member.answer(message, once=(packet.key, stage, code))

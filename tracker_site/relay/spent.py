@@ -1,4 +1,4 @@
-"""Tickets that were used and must not bind again.
+"""Remembers the tickets that must not be used again.
 
 Invariant: an id is remembered until its ticket would have expired, so the memory is bounded by the rate at which the
 site issues tickets.
@@ -10,7 +10,7 @@ import heapq
 
 
 class SpentTickets:
-    """Ids of spent tickets."""
+    """The ids of tickets that were used and must not be used again."""
 
     def __init__(self) -> None:
         self._ids: set[bytes] = set()
@@ -20,7 +20,7 @@ class SpentTickets:
         return len(self._ids)
 
     def add(self, ticket_id: bytes, bind_before_unix_s: float) -> None:
-        """Remember a ticket until its time to bind has passed. Idempotent."""
+        """Remember a ticket until it expires at `bind_before_unix_s`. Idempotent."""
         if ticket_id not in self._ids:
             self._ids.add(ticket_id)
             heapq.heappush(self._expiries, (bind_before_unix_s, ticket_id))
