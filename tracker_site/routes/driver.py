@@ -1,8 +1,8 @@
-"""One route's driver: it carries out the machine's actions and gives it every input.
+"""Drives one route: carries out the actions of its `RouteMachine` and gives the machine every input.
 
-Invariants: the driver decides nothing. Every task that it starts ends with its attempt. If the reader is cancelled,
-closing goes on in the background. The token window bounds the events that the reader has not taken yet. Everything runs
-on one event loop.
+Invariants: the driver decides nothing. Every task that it starts ends with its attempt to open the route. If the task
+that reads the events is cancelled, closing goes on in the background. The token window bounds the events that the
+reader has not taken yet. Everything runs on one event loop.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class DrivenRoute:
     # --- for the site's news ---
 
     def hear(self, news: StageNews) -> None:
-        """Handle a node's news of this session; news of an older attempt is ignored."""
+        """Handle a node's news of this session; news of an older attempt to open the route is ignored."""
         terms = self._machine.terms
         if terms is None or terms.key != news.key:
             return
@@ -251,7 +251,7 @@ class DrivenRoute:
         return sign_ticket(member_ticket(terms, issue), self._parts.site_key)
 
     def _close(self, terms: RouteTerms, reason: str) -> None:
-        """Close an attempt. If a stage is still being opened, its cancelled task closes it."""
+        """Close an attempt. If a stage is still being opened, the task that opens it is cancelled and closes it."""
         for task in self._tasks - {asyncio.current_task()}:
             task.cancel()
         self._parts.link.leave(terms.key)

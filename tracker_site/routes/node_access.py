@@ -1,6 +1,6 @@
-"""Access of routes to nodes: reads their offers, and opens and closes stages on them.
+"""Access of routes to nodes: reads the nodes' offers, and opens and closes stages on nodes.
 
-Invariant: decides nothing. Routes read the register of nodes only here.
+Invariant: this module decides nothing. No other module of `routes` reads the register of nodes.
 """
 
 from __future__ import annotations
@@ -20,63 +20,63 @@ if TYPE_CHECKING:
 
 
 class NodeAccess(Protocol):
-    """Interface to the nodes that a route's driver needs."""
+    """The operations on nodes that routes need."""
 
     async def offers(self, artifact_digest: bytes) -> list[Offer]:
-        """Return every live shard of an artifact (32-byte digest)."""
+        """Return an offer for every live shard of the model whose files have this SHA-256 digest."""
 
     async def open_stage(
         self, node_id: str, request: control_pb2.OpenStage, reply_channel: str, timeout_s: float
     ) -> control_pb2.StageOpened:
-        """Open a stage. If the call is cancelled, the stage is closed again.
+        """Open a stage on a node and return the node's answer. If the call is cancelled, the stage is closed again.
 
         Raises:
             RouteError: if the node refuses or does not answer within `timeout_s`.
         """
 
     async def close_stage(self, node_id: str, key: SessionKey, reason: str) -> None:
-        """Close a session on a node. Idempotent."""
+        """Close a session's stage on a node. Idempotent."""
 
     async def new_reply_channel(self) -> str:
-        """Return a new channel for news of open stages."""
+        """Return the name of a new channel on which news of open stages arrives."""
 
     async def receive_news(self, reply_channel: str) -> StageNews:
-        """Wait for the next news."""
+        """Wait for the next news on this channel and return it."""
 
 
 class ControlledNodes:
-    """The nodes behind the site's control connections."""
+    """Implements `NodeAccess` with the register of nodes and the nodes' control connections."""
 
     async def offers(self, artifact_digest: bytes) -> list[Offer]:
-        """See `NodeAccess`."""
+        """Read the live shards of a model from the database and return an offer for each."""
         return await database.read(_live_offers, artifact_digest)
 
     async def open_stage(
         self, node_id: str, request: control_pb2.OpenStage, reply_channel: str, timeout_s: float
     ) -> control_pb2.StageOpened:
-        """See `NodeAccess`."""
+        """Open a stage over the node's control connection and return the node's answer."""
         return await control.open_stage(node_id, request, reply_channel=reply_channel, timeout_s=timeout_s)
 
     async def close_stage(self, node_id: str, key: SessionKey, reason: str) -> None:
-        """See `NodeAccess`."""
+        """Close a session's stage over the node's control connection."""
         await control.close_stage(node_id, key.session, key.epoch, reason)
 
     async def new_reply_channel(self) -> str:
-        """See `NodeAccess`."""
+        """Return the name of a new channel of this process for news of open stages."""
         return await control.new_reply_channel()
 
     async def receive_news(self, reply_channel: str) -> StageNews:
-        """See `NodeAccess`."""
+        """Wait for the next news on this channel and return it."""
         return await control.receive_news(reply_channel)
 
 
 def _live_offers(artifact_digest: bytes) -> list[Offer]:
-    """Read rows and build offers; on the database's thread, since ten thousand nodes would block the loop."""
+    """Read the live shards and build their offers; runs on a database thread, so the event loop is not blocked."""
     return [read_offer(row) for row in registry.live_shards(artifact_digest)]
 
 
 def read_offer(row: LoadedShard) -> Offer:
-    """Return a registered shard as the planner sees it."""
+    """Return the offer of a registered shard, with which the planner works."""
     node = row.node
     return Offer(
         node_id=str(node.pk),

@@ -1,10 +1,10 @@
-"""Indexes of each model's offers, which many requests share.
+"""Keeps an index of each model's offers, which many requests share, and plans routes over it.
 
 Invariants: if an index is cheap to make, it is made anew for every request, so a small site plans with current offers.
 If many nodes make it expensive, one index is used for a bounded time that grows with its cost. It is renewed in the
-background while requests come. If a request finds no route, it waits for a new index before it fails. Stages that this
-process has opened are always counted. A node may still refuse when its stage is opened: if it refuses because it has a
-new worker, the route is planned again with offers that are read after that.
+background while requests come. If a request finds no route, it waits for a new index before it fails. The load by
+stages that this process has opened is always counted. A node may still refuse to open its stage. If it refuses because
+it has a new worker, the route is planned again with offers that are read after the refusal.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ INLINE_OFFERS_MAX: Final = 500
 
 @dataclass(slots=True)
 class _Entry:
-    """One index, the time at which reading its offers began, and the seconds for which it is used."""
+    """One index, the monotonic time at which the reading of its offers began, and the seconds for which it is used."""
 
     index: OfferIndex
     begun_s: float
@@ -49,7 +49,7 @@ class _Entry:
 
 
 class OfferBook:
-    """Plans over the offers of all models. Belongs to one event loop."""
+    """Plans routes of all models over the offers of live nodes. Belongs to one event loop."""
 
     def __init__(
         self, nodes: NodeAccess, in_background: Background, clock_s: Callable[[], float] = time.monotonic
@@ -61,10 +61,10 @@ class OfferBook:
         self._renewals: dict[BookKey, asyncio.Task[None]] = {}
 
     async def plan(self, artifact_digest: bytes, need: RouteNeed, *, by_new_offers: bool = False) -> RoutePlan:
-        """Return the fastest route for `need`. If `by_new_offers`, plan only with offers that are read after the call.
+        """Return the fastest route for `need`. If `by_new_offers`, all offers are read again before planning.
 
         Raises:
-            NoRouteError: if offers that were read after the call allow no route.
+            NoRouteError: if no route is possible, even with offers that were read after the call began.
         """
         key, asked_s = (artifact_digest, need.is_exact, need.mixes_recipes), self._clock_s()
         entry = await self._usable(key)

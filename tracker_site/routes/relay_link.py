@@ -1,8 +1,8 @@
 """The site process's one connection to the relay, which all of its routes share.
 
-Invariants: it connects when it is first needed, and again with backoff if it breaks. If it breaks, every bound session
-is told once, and none is bound again automatically. The routes' credits bound the packets that wait to be written.
-Everything runs on the event loop that first used it. Payloads are not logged.
+Invariants: the connection is made when it is first needed, and again with backoff if it breaks. If it breaks, every
+bound session is told once, and none is bound again automatically. The windows of the routes bound the packets that wait
+to be written. Everything runs on the event loop that first used the connection. Payloads are not logged.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 class RelayLink:
-    """This process's member of the relay."""
+    """The connection to the relay by which this process is the Gateway of all its sessions."""
 
     def __init__(self, url: str, signing_key: SigningKey) -> None:
         self._url = url
@@ -72,12 +72,12 @@ class RelayLink:
 
     @property
     def public_key(self) -> bytes:
-        """Public key of this process, 32 bytes. A ticket that is made for the process contains it."""
+        """Ed25519 public key of this process at the relay, 32 bytes. The process's tickets contain it."""
         return self._signing_key.public_key
 
     @property
     def sessions(self) -> int:
-        """Number of sessions that are bound or have asked to be."""
+        """Number of sessions that are bound or wait to be bound."""
         return len(self._listeners)
 
     async def ready(self, timeout_s: float) -> None:
@@ -97,7 +97,7 @@ class RelayLink:
             ) from None
 
     def bind(self, key: SessionKey, signed_ticket: bytes, listener: SessionListener) -> None:
-        """Ask to be bound as a session's Gateway; `listener` gets the answer and all later events.
+        """Ask the relay to bind this process as a session's Gateway; `listener` gets the answer and all later events.
 
         Raises:
             RouteError: `relay_unavailable`, if the relay is not connected.
@@ -109,13 +109,13 @@ class RelayLink:
         self._to_write.set()
 
     def send(self, key: SessionKey, packets: Iterable[Packet]) -> None:
-        """Queue packets of a session. If it is no longer bound, they are dropped, since its listener has been told."""
+        """Queue packets of a session. If the session is not bound any more, drop them; its listener has been told."""
         if self._member is not None and self._member.is_bound(Binding(key, GATEWAY_STAGE)):
             self._member.send(packets)
             self._to_write.set()
 
     def leave(self, key: SessionKey) -> None:
-        """Unbind a session after its queued packets; its listener gets no more events. Idempotent."""
+        """Unbind a session once its queued packets are sent; its listener gets no more events. Idempotent."""
         self._listeners.pop(key, None)
         if self._member is not None:
             self._member.unbind(Binding(key, GATEWAY_STAGE))
@@ -129,7 +129,7 @@ class RelayLink:
             await asyncio.wait([keeper])
 
     async def _keep(self) -> None:
-        """Connect, and again after every break, until cancelled."""
+        """Connect to the relay, and connect again whenever the connection breaks, until cancelled."""
         loop = asyncio.get_running_loop()
         failures = 0
         while True:

@@ -1,4 +1,4 @@
-"""Objects that the routes of one process share.
+"""The services, settings and background tasks that the routes of one process share.
 
 Invariants: `drained` waits for all work that was given to `in_background`; errors of that work are logged. `load`
 counts the stages that this process has open on each node, since nodes report them only with their next heartbeat.
@@ -27,11 +27,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RouteParts:
-    """Shared parts.
+    """The services, settings and background tasks that the routes of one process share.
 
     Attributes:
+        link: connection to the relay.
+        site_key: key with which the site signs tickets.
+        relay_id: name of the relay in tickets.
         reply_channel: channel on which nodes' news of open stages arrives.
-        is_exact: True if every route must give the bits of the unsplit model.
+        is_exact: True if every route must give the same bits as the unsplit model.
+        load: number of stages that this process has open, by node id.
     """
 
     link: RelayLink

@@ -1,7 +1,8 @@
-"""Opens routes for this process: `SiteRoutes.open_route`.
+"""Opens, keeps and closes the routes of this process.
 
-Invariants: made on the event loop that uses it, never at import. All routes share one relay connection and one channel
-for nodes' news; both start with the first route. After `close`, every route is closed and no task is left.
+Invariants: `SiteRoutes` is made on the event loop that uses it, never at import. All routes share one connection to the
+relay and one channel for news of nodes; both start with the first route or with `warm_up`. After `close`, every route
+is closed and no task is left.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class SiteRoutes:
         await self._parts.link.ready(self._parts.deadlines.relay_s)
 
     async def close(self) -> None:
-        """Close every route, disconnect from the relay, stop listening. Idempotent."""
+        """Close every route, disconnect from the relay and stop listening to nodes' news. Idempotent."""
         for route in list(self._live.values()):
             await route.close("site_stopping")
         await self._parts.drained()
@@ -93,7 +94,7 @@ class SiteRoutes:
 
 
 def site_routes() -> SiteRoutes:
-    """Return the routes of this process by its settings, with a new key for its relay member.
+    """Make this process's `SiteRoutes` from the site's settings, with a new key for its connection to the relay.
 
     Call it on the event loop that will use it.
     """

@@ -1,7 +1,8 @@
 """Chooses the codec of each seam: raw, unless the link would slow the route and the model allows packing.
 
-Invariants: pure. Rows are raw if the route is exact, the model allows no codec, or the ends share none. Otherwise the
-most faithful allowed codec that is fast enough is chosen; if none is, the smallest.
+Invariants: pure. Rows are raw if the route is exact, the model allows no other codec, or the two ends have no other
+codec in common. Otherwise the most faithful allowed codec that is fast enough is chosen; if none is fast enough, the
+one with the smallest rows.
 Source: docs/adr/0015-codecs-where-the-link-is-slow.md.
 """
 
@@ -35,12 +36,12 @@ _MS_PER_S: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class SeamLoad:
-    """Load of one seam for a request.
+    """How much one seam must carry for a request, and how fast its link and the route are.
 
     Attributes:
-        row_bytes: bytes of a raw row; one crosses the seam for each token.
-            link_bytes_per_s: rate of the link; None if rows do not leave the machine.
-            stage_ms: mean time of the route's slowest stage for a row, over prompt and answer.
+        row_bytes: bytes of a raw row; one row crosses the seam for each token.
+        link_bytes_per_s: rate of the link; None if rows do not leave the machine.
+        stage_ms: mean time of the route's slowest stage for a row, over prompt and answer.
     """
 
     row_bytes: int
@@ -48,26 +49,26 @@ class SeamLoad:
     stage_ms: float
 
     def link_ms(self, codec: Codec) -> float:
-        """Return the time of one row on the link, in ms."""
+        """Return the time in ms that one row, packed with `codec`, takes on the link."""
         if self.link_bytes_per_s is None:
             return 0.0
         return codec.packed_bytes(self.row_bytes // F32_BYTES) / self.link_bytes_per_s * _MS_PER_S
 
 
 def choose_codec(load: SeamLoad, allowed: Collection[Codec]) -> Codec:
-    """Return the codec of one seam. Both ends must know the `allowed` ones."""
+    """Return the codec of one seam: raw or one of `allowed`, which both ends must know."""
     candidates = [codec for codec in BY_FAITHFULNESS if codec is Codec.RAW or codec in allowed]
     fast_enough = (codec for codec in candidates if load.link_ms(codec) <= LINK_SHARE_MAX * load.stage_ms)
     return next(fast_enough, candidates[-1])
 
 
 def codecs_up_to(coarsest: Codec) -> frozenset[Codec]:
-    """Return this codec and all that are more faithful."""
+    """Return `coarsest` and all codecs that are more faithful."""
     return frozenset(BY_FAITHFULNESS[: BY_FAITHFULNESS.index(coarsest) + 1])
 
 
 def seam_codecs(request: RouteRequest, stages: Sequence[Offer]) -> tuple[Codec, ...]:
-    """Return the codec of every seam, in order: one fewer than stages."""
+    """Return the codec of every seam in route order; there is one seam fewer than stages."""
     allowed = frozenset({Codec.RAW}) if request.is_exact else codecs_up_to(request.coarsest_codec)
     stage_ms = _slowest_ms(request, stages)
     return tuple(

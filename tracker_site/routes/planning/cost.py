@@ -1,10 +1,11 @@
-"""How long a request takes on a chain of shards: the figure that the planner minimises.
+"""Computes how long a request takes on a chain of shards, which the planner minimises.
 
-Invariant: pure, and a sum over stages and hops, so that shortest-path search is exact. Prefill is counted as if no two
-stages overlapped; pipelining helps long chains, so this leans towards fewer stages.
+Invariants: pure. The cost is a sum over stages and hops, so that shortest-path search is exact. Prefill is counted as
+if stages never computed at the same time. In truth they do, which shortens prefill on long chains, so this cost favours
+short chains.
 
-A decode step takes T = sum c_i + sum L_i + L_return: c_i is what stage i computes, L_i the hop that leads to it,
-L_return the way back from the tail to the head.
+A decode step takes T = sum c_i + sum L_i + L_return: c_i is the compute time of stage i, L_i the time of the hop to
+stage i, and L_return the time of the hop from the tail back to the head.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CARRIER_MS: Final[Mapping[Hop | None, float]] = {Hop.DIRECT: 0.0, Hop.RELAY: REL
 
 @cache
 def carrier_ms_between(sender: CarrierClass, receiver: CarrierClass) -> float | None:
-    """Return the time that the hop's carrier adds, in ms; None if two such nodes cannot exchange rows."""
+    """Return the ms that the carrier adds to a hop between such nodes; None if they cannot exchange rows."""
     return CARRIER_MS.get(carrier_between(sender, receiver))
 
 
@@ -38,7 +39,7 @@ def stage_ms(offer: Offer, need: RouteNeed) -> float:
 def seam_ms(sender: Offer, receiver: Offer) -> float | None:
     """Return the one-way time between two nodes, in ms; None if they cannot exchange rows.
 
-    Both legs are counted even on a direct hop: nobody has measured the pair, and no path is known to be shorter.
+    It is the sum of both nodes' latencies to the relay, even on a direct hop, since the direct way is not measured.
     """
     carrier_ms = carrier_ms_between(sender.carrier_class, receiver.carrier_class)
     return None if carrier_ms is None else sender.latency_ms + receiver.latency_ms + carrier_ms
@@ -47,9 +48,9 @@ def seam_ms(sender: Offer, receiver: Offer) -> float | None:
 def route_ms(stages: Sequence[Offer], need: RouteNeed) -> float | None:
     """Return the expected time of the request on `stages`, in ms; None if some neighbours cannot exchange rows.
 
-    Shards of one node that follow each other have no hop between them. Every decode step passes each seam and returns
-    from tail to head; if other nodes lie between, that way back is counted as one between two nodes even if head and
-    tail share a node.
+    Between adjacent shards of one node no time is counted. Every decode step passes each seam and returns from the tail
+    to the head. If the route has several nodes, this way back counts as a hop between two nodes, even if head and tail
+    are on the same node.
     """
     seams = [pair for pair in pairwise(stages) if pair[0].node_id != pair[1].node_id]
     if seams:

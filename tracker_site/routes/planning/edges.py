@@ -54,7 +54,7 @@ class RouteEdge:
 
     @property
     def relay_window_bytes(self) -> int:
-        """Bytes that may wait in the relay: all rows that credits allow, with the overhead of each message."""
+        """Bytes that may wait in the relay: a full window of rows with each message's overhead, and of token events."""
         tokens_bytes = TOKEN_ACK_WINDOW * TOKEN_EVENT_BYTES if self.carries_tokens else 0
         messages = self.window.frames + -(-self.window.tensor_bytes // _PART_BYTES)
         return self.window.tensor_bytes + messages * MESSAGE_OVERHEAD_BYTES + tokens_bytes
@@ -65,8 +65,8 @@ def plan_edges(stages: Sequence[Offer], windows: Sequence[Window], codecs: Seque
 
     Args:
         stages: offers of the stages, head first.
-        windows: window of the edge that leads to each stage, head first.
-        codecs: one codec for each seam.
+        windows: for each stage, head first, the window of the edge that brings its prompt rows.
+        codecs: one codec for each seam, in route order.
 
     Raises:
         ValueError: two neighbours have no way to exchange rows, which the planner rules out; or the number of codecs is
@@ -97,17 +97,17 @@ def _seam(stages: Sequence[Offer], sender: int, receiver: int, window: Window) -
 
 
 def _dialler(stages: Sequence[Offer], sender: int, receiver: int) -> int:
-    """Return the end that dials: the one that cannot be dialled, or the earlier stage if both can."""
+    """Return the stage that dials: the one that cannot be dialled itself, or the earlier one if both can."""
     first, second = sorted((sender, receiver))
     return first if stages[second].reach.is_dialable else second
 
 
 def seam_after(edges: Sequence[RouteEdge], stage: int) -> RouteEdge | None:
-    """Return the seam over which a stage hands its rows on; None for the tail."""
+    """Return the seam over which a stage sends its rows to the next stage; None for the tail."""
     return next((one for one in edges if one.edge == Edge(stage, stage + 1)), None)
 
 
 def carrier_name(edges: Sequence[RouteEdge], stage: int) -> str:
-    """Return the carrier of a stage's incoming rows, for people; for the head, the carrier of the way back."""
+    """Return the name of the carrier that brings a stage's rows, or, to the head, the tail's tokens."""
     incoming = [one for one in edges if one.edge.to_stage == stage and one.edge.from_stage != GATEWAY_STAGE]
     return incoming[0].hop.value if incoming else Hop.RELAY.value

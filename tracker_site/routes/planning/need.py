@@ -1,4 +1,4 @@
-"""A request's demands on a route.
+"""The facts of a request by which its route is planned.
 
 Invariant: pure values; the caller has already bounded them by the model's context.
 """
@@ -25,9 +25,9 @@ class RouteNeed:
         max_tokens: largest number of tokens to generate.
         is_exact: the result must equal the unsplit model's bit for bit, so all stages need one exact class.
         mixes_recipes: stages may have different recipes; never with `is_exact`.
-        excluded_node_ids: nodes that have just refused this request.
+        excluded_node_ids: nodes that have just refused or failed this request; no route may use them.
         legal_cuts: layers that a stage may begin with, beside layer 0; None if every layer is one.
-        opened: stages by node that this process has opened, which a node's report may not count yet.
+        opened: number of stages that this process has open, by node id; the nodes' reports may not count them yet.
     """
 
     n_layers: int
@@ -50,5 +50,5 @@ class RouteNeed:
 
     @property
     def expected_tokens(self) -> int:
-        """Number of decode steps by which plans are compared."""
+        """Number of decode steps with which the planner computes the cost of a route."""
         return min(self.max_tokens, EXPECTED_TOKENS_MAX)

@@ -42,7 +42,7 @@ class NoRouteError(RouteError):
 
     Attributes:
         reason: the first reason that holds.
-            layers: the half-open layer ranges that lack a node; empty if none do.
+        layers: the half-open layer ranges that no usable node serves; empty if the reason is another one.
     """
 
     def __init__(self, reason: NoRouteReason, message: str, layers: Sequence[LayerRange] = ()) -> None:
@@ -66,7 +66,7 @@ def missing_ranges(offers: Iterable[Offer], n_layers: int) -> list[LayerRange]:
 
 
 def illegal_cuts(offers: Iterable[Offer], need: RouteNeed) -> list[int]:
-    """Return the layers at which offers cut the model although it may not be cut there."""
+    """Return the layers at which offered shards begin or end although the model may not be cut there."""
     ends = {end for offer in offers for end in (offer.shard.layer_begin, offer.shard.layer_end)}
     return sorted(wrong_cuts(ends, need.n_layers, need.legal_cuts))
 
@@ -76,7 +76,7 @@ def _describe(layers: Sequence[LayerRange]) -> str:
 
 
 def _has_chain(offers: Sequence[Offer], n_layers: int) -> bool:
-    """Return True if shards follow each other from layer 0 to the end."""
+    """Return True if some of the shards follow each other without a gap from layer 0 to the last layer."""
     reached = {0}
     for offer in sorted(offers, key=lambda one: one.shard.layer_begin):
         if offer.shard.layer_begin in reached:
@@ -94,7 +94,7 @@ def _disagreement(index: OfferIndex, offers: Iterable[Offer]) -> str:
 
 
 def explain_no_route(index: OfferIndex, need: RouteNeed) -> NoRouteError:
-    """Return the reason for which `need` found no plan in `index`."""
+    """Return the error that says why the offers in `index` allow no route for `need`."""
     fitting = [offer for offer in index.offers if offer.shard.n_layers == need.n_layers]
     missing = missing_ranges(fitting, need.n_layers)
     if missing:

@@ -1,8 +1,8 @@
-"""Arranges offers for planning: an index is built when presence changes and searched once per request.
+"""Arranges the offers of one model in an index, in which routes for many requests can be searched.
 
-Invariants: pure and immutable once built. A group holds the offers that may serve one route together. A segment is a
-run of adjacent shards on one node; a bucket holds the segments of one layer range and one carrier class, cheapest
-decode first, so that a search may stop as soon as no later segment can win.
+Invariants: pure; an index does not change once it is built. A group holds the offers that may serve one route together.
+A segment is a run of adjacent shards on one node. A bucket holds the segments of one layer range and one carrier class,
+the fastest in decode first, so that a search may stop as soon as no later segment can win.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Segment:
     """Adjacent shards of one node, with the figures that the search compares.
 
     Attributes:
-        decode_ms: one row through all of its shards.
-        prefill_ms: one prompt row through all of its shards.
-        hops_ms: one way into the node and one way out of it; a step pays this if the route has other nodes.
+        decode_ms: time of one decode row through all of the shards.
+        prefill_ms: time of one prompt row through all of the shards.
+        hops_ms: latency into the node plus latency out of it; part of each decode step if the route has other nodes.
     """
 
     __slots__ = ("decode_ms", "hops_ms", "offers", "prefill_ms")
@@ -40,7 +40,7 @@ class Segment:
         self.hops_ms: Final = offers[0].latency_ms + offers[-1].latency_ms
 
     def under(self, need: RouteNeed) -> Segment:
-        """Return the segment with the stages counted that this process has opened on its node."""
+        """Return the segment with figures that count the stages that this process has opened on its node."""
         opened = need.opened.get(self.offers[0].node_id, 0)
         if not opened:
             return self
@@ -48,12 +48,15 @@ class Segment:
         return self if all(map(is_, offers, self.offers)) else Segment(offers)
 
     def admits(self, need: RouteNeed) -> bool:
-        """Whether every shard has room for the request and its node can be reached."""
+        """Whether every shard of the segment is admissible for the request."""
         return all(is_admissible(offer, need) for offer in self.offers)
 
 
 def is_admissible(offer: Offer, need: RouteNeed) -> bool:
-    """Whether the offer has room for the request, its node can be reached, and it cuts the model legally."""
+    """Whether the shard has room for the request, and a route may use the shard and its node.
+
+    The shard must begin and end at legal cuts. Its node must be reachable and not excluded.
+    """
     return (
         offer.with_opened(need.opened.get(offer.node_id, 0)).figures.sessions_free > 0
         and offer.figures.kv_cells_free >= need.kv_cells
@@ -64,14 +67,14 @@ def is_admissible(offer: Offer, need: RouteNeed) -> bool:
 
 
 class Candidate(NamedTuple):
-    """The best admissible segment of a bucket for one need."""
+    """The best admissible segment of a bucket for one request, and its cost."""
 
     cost_ms: float
     segment: Segment
 
 
 class Bucket:
-    """Segments of one layer range and carrier class."""
+    """The segments of one layer range and carrier class, sorted by decode time. `with_hops`: it includes `hops_ms`."""
 
     __slots__ = ("_by_decode", "_prefill_floor_ms", "_with_hops")
 
@@ -87,7 +90,8 @@ class Bucket:
     def cheapest(self, need: RouteNeed) -> Candidate | None:
         """Return the admissible segment with the smallest cost, or None.
 
-        Stages that were opened since the last report only add to a cost, so the order by decode time is a lower bound.
+        Stages that were opened since a node's last report only add to its cost. So the reported decode times are lower
+        bounds, and the search may stop early.
         """
         best: Candidate | None = None
         floor_ms = need.prompt_tokens * self._prefill_floor_ms
@@ -109,8 +113,8 @@ class ContractGroup:
     """Offers that may serve one route together.
 
     Attributes:
-        whole: segments that are a route by themselves.
-        chains: by first layer, then by (one past the last layer, carrier class).
+        whole: buckets of the segments that cover every layer, so that each is a route by itself.
+        chains: buckets of all other segments, by first layer, then by (one past the last layer, carrier class).
     """
 
     n_layers: int
@@ -119,7 +123,7 @@ class ContractGroup:
 
 
 def _runs(shards: list[Offer]) -> Iterator[tuple[Offer, ...]]:
-    """Yield every run of adjacent shards of one node, single shards included."""
+    """Yield every run of adjacent shards of one node; a single shard is a run too."""
     by_begin: dict[int, list[Offer]] = defaultdict(list)
     for offer in shards[:SHARDS_PER_NODE_MAX]:
         by_begin[offer.shard.layer_begin].append(offer)
@@ -149,7 +153,7 @@ def _build_group(n_layers: int, offers: list[Offer]) -> ContractGroup:
 
 
 class GroupKey(NamedTuple):
-    """Facts that all offers of one group share; a fact that may differ is empty."""
+    """The facts that all offers of one group share. A fact that may differ within the group is empty."""
 
     n_layers: int
     contract_digest: bytes
@@ -161,7 +165,7 @@ class OfferIndex:
     """Offers of one model, grouped by the facts that must be equal on a route.
 
     Attributes:
-        offers: all offers, usable or not; only the explanation of a failure reads them.
+        offers: all offers, usable or not; they are read only to explain why a request has no route.
         is_exact: whether groups are also split by exact class.
         mixes_recipes: whether a group may hold several recipes; never if `is_exact`.
     """
@@ -178,7 +182,7 @@ class OfferIndex:
         self.groups: Final = [_build_group(key.n_layers, group) for key, group in members.items()]
 
     def group_key(self, offer: Offer) -> GroupKey:
-        """Return the facts that must be equal on all stages of one route."""
+        """Return the facts of an offer that must be equal on all stages of one route."""
         shard = offer.shard
         exact_class = shard.exact_class if self.is_exact else b""
         return GroupKey(shard.n_layers, shard.contract_digest, exact_class, "" if self.mixes_recipes else shard.recipe)

@@ -1,7 +1,7 @@
-"""A node's offer to a route: one loaded shard, its measured cost, and how its peers reach it.
+"""The offer of one loaded shard: how fast the shard is, and how other nodes and the relay reach its node.
 
-Invariant: pure values. Every figure is a node's own measurement and therefore a claim; a false one costs speed, never
-correctness, because stages check each other's contracts before a route opens.
+Invariant: pure values. Every figure is a node's own measurement and therefore a claim. A false figure costs speed,
+never correctness, because the boundary contracts of all stages are compared before rows are sent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOAD_PER_SESSION: Final = 0.1
 
 
 class Hop(Enum):
-    """How two neighbouring stages exchange rows."""
+    """How two neighbouring stages exchange rows: within one node, over a direct link, or through the relay."""
 
     LOCAL = "local"
     DIRECT = "direct"
@@ -36,7 +36,7 @@ class Hop(Enum):
 
 
 class CarrierClass(NamedTuple):
-    """Everything at one end of a hop that decides how rows cross it."""
+    """The facts about a node that decide how it can exchange rows with other nodes."""
 
     carrier: Carrier
     is_dialable: bool
@@ -45,15 +45,15 @@ class CarrierClass(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One shard that a live node would serve.
+    """One loaded shard that a live node offers to routes.
 
     Attributes:
         node_id: the node's UUID as text.
-        reach: how peers and the relay reach the node.
-        shard: what is loaded.
-        figures: how fast it is and how much of it is free.
-        public_key: Ed25519 of the node, 32 bytes; tickets name it.
-        owner_id: user who earns.
+        reach: how other nodes and the relay reach the node.
+        shard: which model and layers are loaded, and how the engine computes.
+        figures: how fast the shard is and how much of it is free.
+        public_key: the node's Ed25519 public key, 32 bytes; its tickets name it.
+        owner_id: id of the user who earns with the node.
     """
 
     node_id: str
@@ -66,34 +66,34 @@ class Offer:
 
     @property
     def carrier_class(self) -> CarrierClass:
-        """The part of `reach` by which hops are planned."""
+        """The part of `reach` that decides how the node can exchange rows with other nodes."""
         return CarrierClass(self.reach.carrier, self.reach.is_dialable, self.reach.has_link)
 
     @property
     def latency_ms(self) -> float:
-        """One way between the node and the relay, in ms; a usual home line's if nothing was measured."""
+        """One-way latency between the node and the relay, in ms; DEFAULT_LATENCY_MS if it was not measured."""
         return DEFAULT_LATENCY_MS if self.reach.latency_ms is None else self.reach.latency_ms
 
     @property
     def decode_ms(self) -> float:
-        """One row through the shard, under its present load, in ms."""
+        """Time of one decode row through the shard, under its present load, in ms."""
         return self.layers_ms + (self.figures.tail_ms if self.shard.is_tail else 0.0) * self._load
 
     @property
     def layers_ms(self) -> float:
-        """The same without norm and output head."""
+        """Like `decode_ms`, but without the output norm and the output head."""
         return self._n_layers * self.figures.decode_ms_per_layer * self._load
 
     @property
     def prefill_ms(self) -> float:
-        """One prompt row through the shard, under its present load, in ms.
+        """Time of one prompt row through the shard, under its present load, in ms.
 
-        The output head is left out, since one row of a prompt needs it.
+        The output head is left out, since only the last row of a prompt needs it.
         """
         return self._n_layers * self.figures.prefill_ms_per_layer * self._load
 
     def with_opened(self, stages: int) -> Offer:
-        """Return the offer with stages that have been opened on its node since the node's last report."""
+        """Return the offer with at least `stages` sessions in use, as its node's last report may not count all."""
         if stages <= self.figures.sessions:
             return self
         return replace(self, figures=replace(self.figures, sessions=stages))
@@ -109,10 +109,10 @@ class Offer:
 
 @cache
 def carrier_between(sender: CarrierClass, receiver: CarrierClass) -> Hop | None:
-    """How two nodes can exchange rows, or None where neither way is allowed.
+    """Return how two nodes can exchange rows: directly or through the relay; None if neither is allowed.
 
-    Direct needs links at both ends and one end that may be dialled, whichever side it is; frames flow both ways once a
-    connection stands.
+    A direct hop needs workers with links at both ends, and at least one end that can be dialled. It does not matter
+    which end that is, since a connection carries frames both ways.
     """
     carriers = (sender.carrier, receiver.carrier)
     have_links = sender.has_link and receiver.has_link
@@ -122,7 +122,7 @@ def carrier_between(sender: CarrierClass, receiver: CarrierClass) -> Hop | None:
 
 
 def hop_between(sender: Offer, receiver: Offer) -> Hop | None:
-    """How two stages exchange rows: within the node they share, or as their nodes can."""
+    """Return how two stages exchange rows: LOCAL if they are on one node, otherwise as `carrier_between` says."""
     if sender.node_id == receiver.node_id:
         return Hop.LOCAL
     return carrier_between(sender.carrier_class, receiver.carrier_class)

@@ -1,8 +1,8 @@
 """Cuts a prompt into chunks for a planned route, by the figures that its nodes reported.
 
-Invariants: pure; every figure is a node's claim. A false one costs speed, but no more memory than an honest one, since
-windows are bounded. The time of a link is the sum of both ends' latencies, as the planner counts hops, since nobody has
-measured the pair. Source: `meshnet.generation.chunking`.
+Invariants: pure; every figure is a node's claim. A false figure costs speed, but no more memory than an honest one,
+since windows are bounded. As in the planner, the time of a link is the sum of both nodes' latencies to the relay, since
+direct links are not measured. Source: `meshnet.generation.chunking`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNKNOWN_SEAM_BYTES_PER_ROW: Final = 4 * 7168 * 4
 
 
 def plan_chunking(stages: Sequence[Offer], codecs: Sequence[Codec], prompt_tokens: int, *, is_exact: bool) -> Chunking:
-    """Return the size of a prompt's chunks and the window of the edge to each stage; `codecs` has one for each seam."""
+    """Return the size of a prompt's chunks and the window of the edge to each stage. `codecs`: one for each seam."""
     times = tuple(_time(offer) for offer in stages)
     # The relay is beside the site, where prompts come from.
     prompt_link = SeamLink(0, stages[0].latency_ms + RELAY_HOP_MS)

@@ -2,12 +2,13 @@
 
 Invariants: pure. The stages of a plan are whole, adjacent shards from layer 0 to the last layer. They have one contract
 digest, one recipe unless recipes may be mixed, and one exact class if the request is exact. They begin and end at legal
-cuts. Every stage has a way to hand rows to the next, and the tail has one to the head. No other admissible chain has a
-smaller `cost.route_ms`. If two cost the same, the one with fewer stages wins, so one node beats an equally fast chain.
+cuts. Every stage can send rows to the next stage, and the tail can send tokens to the head. No other admissible chain
+has a smaller `cost.route_ms`. If two chains cost the same, the one with fewer stages wins, so one node beats an equally
+fast chain.
 
 The search goes from layer boundary to layer boundary. The cost of a hop depends only on the latency and the carrier
-class of its two ends. So the state at a boundary is (class of the head, class of the last stage), and the work is
-linear in the offers. Adjacent shards of one node form one segment, so that no hop is counted between them.
+class of its two ends. So the state at a boundary is (carrier class of the head, carrier class of the last stage), and
+the work is linear in the offers. Adjacent shards of one node form one segment, so that no hop is counted between them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """The stages of one route, head first, and the time in ms that the request is expected to take."""
+    """The stages of one route, head first, and the time in ms that the request is expected to take on them."""
 
     stages: tuple[Offer, ...]
     estimate_ms: float
@@ -58,7 +59,7 @@ _Frontier: TypeAlias = dict[tuple[CarrierClass, CarrierClass], _Path]
 
 
 def _whole(group: ContractGroup, need: RouteNeed) -> _Path | None:
-    """Return the best route that one node serves alone, or None."""
+    """Return the best route on a single node; None if no node can serve the request alone."""
     best: _Path | None = None
     for bucket in group.whole:
         candidate = bucket.cheapest(need)
@@ -76,7 +77,7 @@ def _extend(arrivals: _Frontier, path: _Path, state: tuple[CarrierClass, Carrier
 def _advance(
     reached: _Frontier, carrier_class: CarrierClass, segment: Segment, cost_ms: float, need: RouteNeed
 ) -> _Frontier:
-    """Return every path of `reached` that can hand rows to `segment`, with the segment added."""
+    """Add `segment` to each path of `reached` that can send rows to it; return the best new path for each state."""
     arrivals: _Frontier = {}
     expected_tokens, stages = need.expected_tokens, len(segment.offers)
     # The inner loop of planning: a path is made only if it is the best so far.
@@ -93,7 +94,7 @@ def _advance(
 
 
 def _close_ring(finished: _Frontier, need: RouteNeed) -> _Path | None:
-    """Return the best chain that reaches the last layer, with the hop from tail to head added, or None."""
+    """Return the best of the finished paths, with the hop from tail to head added; None if no tail reaches its head."""
     best: _Path | None = None
     for (head, tail), path in finished.items():
         carrier_ms = carrier_ms_between(tail, head)
@@ -104,7 +105,7 @@ def _close_ring(finished: _Frontier, need: RouteNeed) -> _Path | None:
 
 
 def _chain(group: ContractGroup, need: RouteNeed) -> _Path | None:
-    """Return the best route over two or more segments, or None."""
+    """Return the best route over two or more segments; None if there is none."""
     frontiers: dict[int, _Frontier] = {}
     for layer_begin in sorted(group.chains):
         reached = frontiers.pop(layer_begin, None)

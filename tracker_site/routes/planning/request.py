@@ -1,4 +1,4 @@
-"""The request for a route, its stages and its error.
+"""The values that the Gateway and a route exchange: the request, the opened stages and the error.
 
 Invariant: frozen values; prompt tokens never appear in a `repr`.
 """
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RouteRequest:
-    """One generation.
+    """The facts of one generation that a route needs.
 
     Attributes:
         artifact_digest: SHA-256 over the model's files, 32 bytes.
         n_layers: number of layers of the whole model.
         max_tokens: largest number of tokens to generate.
-        sampling: its seed is set.
+        sampling: how tokens are drawn; its seed is set.
         end_tokens: ids that end the generation.
         is_exact: the result must equal the unsplit model's bit for bit.
         legal_cuts: layers that a stage may begin with, beside layer 0; None if every layer is one.
@@ -45,16 +45,16 @@ class RouteRequest:
 
     @property
     def mixes_recipes(self) -> bool:
-        """Whether stages with different recipes may compute this one together."""
+        """Whether stages with different recipes may serve this request together."""
         return self.allows_mixed_recipes and not self.is_exact
 
 
 @dataclass(frozen=True, slots=True)
 class RouteStage:
-    """One stage of an open route, head first.
+    """One stage of an open route, with the facts that clients and the bill need.
 
     Attributes:
-        carrier: carrier of its incoming rows ("relay", "direct", "local").
+        carrier: carrier of its incoming rows, or of the tokens to the head ("relay", "direct", "local").
         seam_bytes_per_token: bytes of the packed row that it hands to the next stage; 0 on the tail.
         seam_codec: codec of that row ("raw", "bf16", "q8_0"); empty on the tail.
         recipe: engine and arithmetic; empty if the node does not say.
@@ -72,7 +72,7 @@ class RouteStage:
 
 
 class RouteFailedError(RouteError):
-    """A route failed or could not be opened; `stage` is the one at fault, or None if no stage is."""
+    """A route failed or could not be opened. `stage` is the stage at fault; None if no stage is."""
 
     def __init__(self, code: str, title: str, message: str, stage: int | None = None) -> None:
         super().__init__(code, title, message)

@@ -1,7 +1,8 @@
 """One attempt to run a route: its open stages, prompt rows, progress and tokens under one epoch.
 
 Invariants: pure; no rows are sent before the Gateway is bound on the relay and every stage is open with a fitting
-contract. If a message names another session or edge than it came on, it is refused. Source: docs/wire.md, Addresses.
+boundary contract. A message is refused if it names another session, or an edge that does not connect its sender with
+the Gateway. Source: docs/wire.md, Addresses.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Attempt:
-    """State of one epoch. Times: monotonic seconds."""
+    """The state of one attempt to run a route. All times are monotonic seconds."""
 
     def __init__(self, terms: RouteTerms, now_s: float) -> None:
         self.terms = terms
@@ -48,10 +49,10 @@ class Attempt:
         return next((stage for stage in range(self.terms.n_stages) if stage not in self._contracts), None)
 
     def note_opened(self, stage: int, contract: session_pb2.BoundaryContract) -> None:
-        """Note that a stage is open.
+        """Note that a stage is open, with this boundary contract.
 
         Raises:
-            ContractError: if its contract does not fit the plan or its neighbours.
+            ContractError: if the contract does not fit the plan, or if all stages are open now and do not fit together.
         """
         check_stage(self.terms, stage, contract)
         self._contracts[stage] = contract
@@ -62,21 +63,21 @@ class Attempt:
             self.tokens = TokenBook(terms, self.terms.deadlines.ack_delay_s)
 
     def chunks(self) -> list[Frame]:
-        """Return the frames of prompt rows that may be sent now."""
+        """Return the frames with prompt rows that the head's window allows to send now."""
         return self._feed.take()
 
     def check_address(self, sender: int, message: EdgeMessage) -> None:
         """Check that a message names this session and an edge between its sender and the Gateway.
 
         Raises:
-            MessageError: if it does not.
+            MessageError: if the message names another session or edge.
         """
         edges = {Edge(sender, GATEWAY_STAGE), Edge(GATEWAY_STAGE, sender)}
         if message.key != self.terms.key or message.edge not in edges:
             raise MessageError(FailureCode.MALFORMED, f"Stage {sender} spoke for another edge.", message.address)
 
     def acknowledge(self, message: EdgeMessage, ack: Ack, now_s: float) -> bool:
-        """Handle the head's acknowledgement of chunks; return True if it acknowledges new ones.
+        """Handle the head's acknowledgement of prompt chunks; return True if it acknowledges at least one new chunk.
 
         Raises:
             MessageError: if it acknowledges another edge, or a chunk that was not sent.
@@ -87,10 +88,10 @@ class Attempt:
         return self._feed.acknowledge(ack) > 0
 
     def advance(self, sender: int, progress: PrefillProgress, now_s: float) -> PrefillAdvanced | None:
-        """Handle a stage's progress; return the event for the reader if the tail has advanced.
+        """Handle a stage's report of prefill progress; return an event for the reader if the tail has advanced.
 
         Raises:
-            MessageError: if it claims more rows than the prompt has.
+            MessageError: if the stage claims more rows than the prompt has.
         """
         total = len(self.terms.request.prompt_tokens)
         if progress.done > total:
@@ -102,10 +103,11 @@ class Attempt:
         return PrefillAdvanced(progress.done, total)
 
     def receive_token(self, sender: int, event: TokenEvent, now_s: float) -> TokenReceived | None:
-        """Check a token and return its event; None if it is a repeat.
+        """Check a token event of a stage and return its token; None if the token came before.
 
         Raises:
-            MessageError: if it is not from the tail, comes before the prompt's end, or does not follow the last token.
+            MessageError: if the event is not from the tail, comes before the whole prompt was sent, or is not that of
+                the next token.
         """
         if sender != self.terms.tail or self.tokens is None:
             raise MessageError(FailureCode.EDGE_NOT_PERMITTED, f"Stage {sender} is not the tail.")
@@ -115,10 +117,13 @@ class Attempt:
         return self.tokens.receive(event)
 
     def message(self, to_stage: int, body: EdgeBody) -> EdgeMessage:
-        """Return a message to a stage. An acknowledgement names the edge that it acknowledges."""
+        """Return a message to a stage with this body.
+
+        It names the edge from the Gateway to the stage. An acknowledgement names the edge that it acknowledges instead.
+        """
         edge = Edge(to_stage, GATEWAY_STAGE) if isinstance(body, Ack) else Edge(GATEWAY_STAGE, to_stage)
         return EdgeMessage.on(Address(self.terms.key, edge), body)
 
     def close(self) -> None:
-        """Give out no more chunks. Idempotent."""
+        """From now on, let `chunks` return nothing. Idempotent."""
         self._feed.close()

@@ -1,6 +1,6 @@
-"""Checks that the opened stages of a route fit their plan and each other.
+"""Checks that the boundary contracts of a route's opened stages fit the plan and each other.
 
-Invariants: pure; a stage's contract is checked before rows are sent to it.
+Invariants: pure; a stage's contract is checked before rows are sent to the stage.
 Source: docs/wire.md, What must match.
 """
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class ContractError(RouteError):
-    """A stage's contract does not fit.
+    """A stage's boundary contract does not fit the plan or the other stages.
 
     Attributes:
-        stage: index of the stage that differs from its plan or from the stage before it.
+        stage: index of the stage that does not fit.
     """
 
     def __init__(self, stage: int, message: str) -> None:
@@ -31,10 +31,10 @@ class ContractError(RouteError):
 
 
 def check_stage(terms: RouteTerms, stage: int, contract: session_pb2.BoundaryContract) -> None:
-    """Compare one opened stage with its plan.
+    """Compare the contract of an opened stage with the planned shard and the stage's place on the route.
 
     Raises:
-        ContractError: if it differs.
+        ContractError: if they do not fit.
     """
     shard = terms.plan.stages[stage].shard
     layers = (contract.layers.layer_begin, contract.layers.layer_end)
@@ -51,10 +51,11 @@ def check_stage(terms: RouteTerms, stage: int, contract: session_pb2.BoundaryCon
 
 
 def check_seams(terms: RouteTerms, contracts: Sequence[session_pb2.BoundaryContract]) -> None:
-    """Compare all opened stages with their neighbours.
+    """Compare the contract of each opened stage with those of the stage before it and of the head.
 
     Raises:
-        ContractError: if a stage does not fit the one before it.
+        ContractError: if a stage needs other tensors or token ids than the stage before it gives; or if it has another
+            context length than the head, or another recipe or exact class although the request needs equal ones.
     """
     first = contracts[0]
     for stage in range(1, len(contracts)):

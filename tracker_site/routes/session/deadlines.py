@@ -1,8 +1,7 @@
 """Time limits of each phase of a route.
 
-Invariants: pure; every wait of a route ends by one of these limits or by one of its
-generation. Source: docs/wire.md, Credits and
-Time.
+Invariants: pure; every wait of a route ends by one of these limits or by a limit of its generation.
+Source: docs/wire.md, Credits and Time.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RouteDeadlines(GenerationDeadlines):
-    """Limits in seconds, beside those of every generation.
+    """Time limits of a route in seconds, in addition to those of `GenerationDeadlines`.
 
     Attributes:
         relay_s: time until the relay is connected.
-            open_s: time for planning, and time until every stage of an attempt has answered.
-            late_s: a stage counts as late if nothing was heard of it for this long.
+        open_s: time to plan a route, and then the same time again until every stage of it has answered.
+        late_s: a stage counts as late if nothing was heard of it for this long.
     """
 
     relay_s: float = 3.0
@@ -34,6 +33,6 @@ class RouteDeadlines(GenerationDeadlines):
     late_s: float = 2.0
 
     def step_s(self, stages: Sequence[Offer], chunking: Chunking) -> float:
-        """Return the time that one stage may take for one frame, by the figures of the slowest stage or link."""
+        """Return the seconds that a stage may take for one frame, by the figures of the slowest stage or link."""
         steps_ms = (max(offer.prefill_ms * chunking.rows, offer.decode_ms) for offer in stages)
         return self.step_limit_s(max(chunking.interval_ms, *steps_ms))

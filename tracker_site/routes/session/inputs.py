@@ -1,7 +1,7 @@
-"""Classifies inputs: finds an input's column in the transition table, and its failure if it reports one.
+"""Finds the kind of an input of a route's machine, and the failure that an input reports.
 
-Invariants: pure; a node's code and text are kept as they are, except that a lost stage always has the same code. A
-failure's stage is a stage of the route or None.
+Invariants: pure. The code and text that a node reports are kept, except that all codes for the loss of a stage become
+`stage_lost`. The stage of a failure is a stage of the route or None.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ _KINDS_BY_BODY: Final[dict[type, InputKind]] = {
 
 @dataclass(frozen=True, slots=True)
 class RouteFailure:
-    """The reason for which a route cannot go on; `stage` is at fault, or None if no stage is."""
+    """The reason why a route cannot go on. `stage` is the stage at fault, or None if no stage is."""
 
     code: str
     message: str
     stage: int | None = None
 
     def to_error(self) -> RouteFailedError:
-        """Return the error that the reader gets."""
+        """Return the error that the reader of the route gets."""
         return RouteFailedError(self.code, title_of(self.code, "Route failed"), self.message, self.stage)
 
 
 def kind_of(given: RouteInput) -> InputKind:
-    """Return the input's column in the transition table."""
+    """Return the kind of an input, which is its column in the transition table."""
     if isinstance(given, io.Received):
         return _KINDS_BY_BODY.get(type(given.message.body), InputKind.OTHER_MESSAGE)
     return _KINDS[type(given)]
 
 
 def failure_of(given: RouteInput, n_stages: int) -> RouteFailure:
-    """Return the failure that an input reports on a route of `n_stages`.
+    """Return the failure that an input reports on a route with `n_stages` stages.
 
     Raises:
         ValueError: if the input reports no failure.

@@ -1,9 +1,9 @@
-"""The Gateway's side of a Route Session, without I/O.
+"""The Gateway's side of a Route Session, as a state machine without I/O.
 
 Invariants: only the table in `transitions.py` decides the reaction to an input, and each reaction is one method. A
 terminal state is entered once and ignores all inputs. Every opened attempt is closed by one `CloseAttempt`. Each
-attempt has its own epoch, and late news of an older one is ignored. A stage's contract, edges and tokens are checked
-before they are used. Every state except the terminal ones has a deadline. Pure: the caller passes the time.
+attempt has its own epoch, and late inputs of an older attempt are ignored. A stage's contract, edges and tokens are
+checked before they are used. Every state except the terminal ones has a deadline. Pure: the caller passes the time.
 Source: docs/wire.md.
 """
 
@@ -38,7 +38,7 @@ MAX_ATTEMPTS: Final = 4
 
 
 class RouteMachine:
-    """One route. Not thread-safe; owned by one driver. Times: monotonic seconds."""
+    """The state machine of one route. Not thread-safe; owned by one driver. All times are monotonic seconds."""
 
     def __init__(self, session: bytes, request: RouteRequest, deadlines: RouteDeadlines, now_s: float) -> None:
         self.state = RouteState.PLANNING
@@ -58,23 +58,23 @@ class RouteMachine:
 
     @property
     def is_over(self) -> bool:
-        """Whether a terminal state is reached."""
+        """Whether the route is finished, failed or cancelled."""
         return self.state in TERMINAL
 
     @property
     def terms(self) -> RouteTerms | None:
-        """Terms of the latest attempt; None before the first plan."""
+        """The terms of the latest attempt to open the route; None before the first plan."""
         return None if self._attempt is None else self._attempt.terms
 
     def events(self) -> list[RouteEvent]:
-        """Return the events for the reader since the last call."""
+        """Return the events for the reader that have come since the last call."""
         if self._attempt is not None:
             self._events.extend(self._attempt.health.changes())
         events, self._events = self._events, []
         return events
 
     def actions(self) -> list[RouteAction]:
-        """Return the actions since the last call, to be carried out in order."""
+        """Return the actions that were added since the last call; the caller must carry them out in order."""
         actions, self._actions = self._actions, []
         return actions
 
@@ -210,9 +210,10 @@ class RouteMachine:
         self._fail(self._believed(self._failure_of(given), now_s))
 
     def _give_up(self, failed: io.PlanFailed, _: float) -> None:
-        """Fail with the failure that caused planning anew, if there was one: it says more than "no route".
+        """Fail, since no route was found.
 
-        If that failure was only an outdated offer, fail with the planner's error.
+        If an earlier attempt failed, the error is that attempt's failure, which says more than "no route". If it
+        failed only because an offer was out of date, the error is the planner's.
         """
         failure = self._last_failure
         is_news = failure is not None and failure.code != NodeCode.WORKER_CHANGED
@@ -243,9 +244,10 @@ class RouteMachine:
         return failure_of(given, 0 if self._attempt is None else self._attempt.terms.n_stages)
 
     def _believed(self, failure: RouteFailure, now_s: float) -> RouteFailure:
-        """Return the failure, unless a stage reports a lost Gateway although its reader has taken every token in time.
+        """Return `failure`, or a failure of the relay if a stage wrongly reports that the Gateway is lost.
 
-        The relay must then have lost the acknowledgements, so the relay is at fault.
+        The report is wrong if the reader took the latest token at least half of `grace_s` ago. The relay must then have
+        lost the acknowledgements.
         """
         tokens = None if self._attempt is None else self._attempt.tokens
         waits_since_s = None if tokens is None else tokens.reader_waits_since_s()
@@ -267,9 +269,9 @@ class RouteMachine:
         self._actions.extend(io.SendFrame(frame) for frame in attempt.chunks())
 
     def _expect_more(self, attempt: Attempt, now_s: float) -> None:
-        """Set the deadline for the next message: the sum of the times that all stages may take for one frame.
+        """Set the deadline for the next message: the time that all stages together may take for a frame, and a margin.
 
-        If the tail waits for its reader, the grace is added, since the tail then ends the session.
+        If the tail waits for an acknowledgement, `grace_s` is added, since the tail ends the session after that time.
         """
         self._due_s = now_s + attempt.terms.step_s * attempt.terms.n_stages + self._deadlines.margin_s
         if attempt.tokens is not None and attempt.tokens.is_tail_waiting:
@@ -299,10 +301,10 @@ class RouteMachine:
                 return io.Overdue("planning_timeout", "No route was planned in time.")
 
     def _plan_again(self, failure: RouteFailure, now_s: float, *, is_stale: bool = False) -> None:
-        """Plan again without the node at fault; if no attempts are left, fail.
+        """Plan again without the node at fault. If no stage is at fault or no attempts are left, fail.
 
-        If the node's offer was only out of date (`is_stale`), the node stays and all offers are read again. This is
-        done once, since it updates the offer of every stage.
+        If the node's offer was only out of date (`is_stale`), the node may be chosen again, and all offers are read
+        again. This is done once in a route, since it updates the offer of every stage.
         """
         attempt = self._attempt
         if attempt is None or failure.stage is None or self._epoch >= MAX_ATTEMPTS:

@@ -1,7 +1,7 @@
-"""Inputs and actions of a route's machine.
+"""Inputs and actions of a route's machine, `RouteMachine`.
 
-Invariants: frozen values. Inputs about an attempt name its epoch, so that late news of an older attempt can be
-recognised.
+Invariants: frozen values. Inputs about an attempt to open the route name its epoch, so that late inputs of an older
+attempt can be recognised.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RelayBound:
 
 @dataclass(frozen=True, slots=True)
 class RelayFailed:
-    """The relay refused or ended the session, or is disconnected; `stage` is at fault, or None if no stage is."""
+    """The relay refused or ended the session, or is disconnected. `stage` is the one at fault; None if no stage is."""
 
     epoch: int
     code: str
@@ -54,7 +54,7 @@ class RelayFailed:
 
 @dataclass(frozen=True, slots=True)
 class StageOpened:
-    """A node opened its stage."""
+    """A node opened its stage, which has this boundary contract."""
 
     epoch: int
     stage: int
@@ -63,7 +63,7 @@ class StageOpened:
 
 @dataclass(frozen=True, slots=True)
 class StageRefused:
-    """A node did not open its stage."""
+    """A node refused to open its stage, or did not answer in time."""
 
     epoch: int
     stage: int
@@ -73,7 +73,7 @@ class StageRefused:
 
 @dataclass(frozen=True, slots=True)
 class StageGone:
-    """A stage's member left the relay, or its node ended the session."""
+    """A stage has left the relay or sent invalid bytes, or its node has ended the session."""
 
     epoch: int
     stage: int
@@ -83,7 +83,7 @@ class StageGone:
 
 @dataclass(frozen=True, slots=True)
 class NodeQuiet:
-    """A node's control connection is gone; its data connection may still stand."""
+    """The control connection of a stage's node is gone; the node's data connection may still stand."""
 
     epoch: int
     stage: int
@@ -91,20 +91,20 @@ class NodeQuiet:
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[Body]):
-    """An edge message with a body of this kind came from a stage over the relay."""
+    """A message with a body of type `Body` came over the relay from the stage `sender`."""
 
     sender: int
     message: EdgeMessage
 
     @property
     def body(self) -> Body:
-        """The message's body, typed by the kind of input."""
+        """The message's body, as type `Body`."""
         return cast("Body", self.message.body)
 
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """A deadline of the route has passed; `RouteMachine.tick` creates it. `stage` is at fault, or None if none is."""
+    """A deadline has passed; `RouteMachine.tick` makes this input. `stage` is the one at fault; None if no stage is."""
 
     code: str
     message: str
@@ -113,7 +113,7 @@ class Overdue:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The reader has closed the route."""
+    """The caller has closed the route or cancelled the opening of it."""
 
     reason: str
 
@@ -135,7 +135,7 @@ RouteInput: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class PlanRoute:
-    """Plan without these nodes. If `by_new_offers`, known offers are out of date and must be read again."""
+    """Plan a route without these nodes. If `by_new_offers`, known offers are out of date and must be read again."""
 
     excluded_node_ids: frozenset[str]
     by_new_offers: bool = False
@@ -143,21 +143,21 @@ class PlanRoute:
 
 @dataclass(frozen=True, slots=True)
 class OpenAttempt:
-    """Bind the Gateway and open all stages concurrently."""
+    """Bind the Gateway on the relay and open all stages of an attempt concurrently."""
 
     terms: RouteTerms
 
 
 @dataclass(frozen=True, slots=True)
 class SendFrame:
-    """Send prompt rows to the head."""
+    """Send a frame of prompt rows to the head."""
 
     frame: Frame
 
 
 @dataclass(frozen=True, slots=True)
 class SendMessage:
-    """Send an edge message to a stage."""
+    """Send a message other than a frame to a stage, for example an acknowledgement."""
 
     to_stage: int
     message: EdgeMessage
@@ -165,7 +165,7 @@ class SendMessage:
 
 @dataclass(frozen=True, slots=True)
 class CloseAttempt:
-    """Close every stage and leave the relay; follows each `OpenAttempt` once, after its last message."""
+    """Close every stage of an attempt and unbind the Gateway on the relay. Every `OpenAttempt` has one."""
 
     terms: RouteTerms
     reason: str

@@ -1,7 +1,7 @@
-"""Converts the relay's events to inputs of a session's machine, and its messages to packets.
+"""Converts events of the relay into inputs of a route's machine, and the machine's frames and messages into packets.
 
-Invariants: pure; if a payload does not decode, or does not match its packet's kind, its sender is at fault and the
-session fails.
+Invariants: pure; if a payload does not decode or does not match its packet's kind, the stage that sent it is at fault,
+and the session fails.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def read_relay_event(key: SessionKey, event: MemberEvent) -> Iterator[RouteInput]:
-    """Yield the inputs that an event of the relay stands for."""
+    """Yield the machine's inputs for one event of the relay: one input, or one for each received packet."""
     match event:
         case Bound():
             yield io.RelayBound(key.epoch)
@@ -56,7 +56,7 @@ def frame_packet(action: io.SendFrame) -> Packet:
 
 
 def message_packet(action: io.SendMessage) -> Packet:
-    """Return the packet that carries an edge message to a stage."""
+    """Return the packet that carries a message to a stage."""
     payload = serialise_edge_message(action.message)
     return Packet(action.message.key, GATEWAY_STAGE, action.to_stage, PacketKind.CONTROL, payload)
 

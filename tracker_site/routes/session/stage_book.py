@@ -1,7 +1,7 @@
-"""Health of a route's stages, by the time at which each was last heard of.
+"""Tracks the health of a route's stages by the time at which each was last heard of.
 
-Invariants: pure; a stage is reported only if its state changes. The owner calls `tick` only while rows flow, so a stage
-is not late while nothing is expected of it.
+Invariants: pure; a stage's state is reported only if it changes. The owner calls `tick` only while rows flow, so a
+stage is not late while nothing is expected of it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StageBook:
-    """Health of the stages of one attempt. Times: monotonic seconds."""
+    """The health of the stages of one attempt. All times are monotonic seconds."""
 
     def __init__(self, n_stages: int, late_s: float, now_s: float) -> None:
         self._late_s = late_s
@@ -26,7 +26,7 @@ class StageBook:
         self._changes: list[StageHealthChanged] = []
 
     def changes(self) -> list[StageHealthChanged]:
-        """Return the changes since the last call."""
+        """Return the changes of stages' states since the last call."""
         changes, self._changes = self._changes, []
         return changes
 
@@ -39,23 +39,23 @@ class StageBook:
                 self._set(stage, StageState.OK)
 
     def note(self, stage: int, state: StageState) -> None:
-        """Set a stage's state from another source than its messages."""
+        """Set a stage's state for a reason other than its messages or its silence."""
         if 0 <= stage < len(self._states):
             self._set(stage, state)
 
     def note_absent(self, stage: int) -> None:
-        """Note that the node has lost its control connection: the stage is late, but its session may still run."""
+        """Note that a stage's node has lost its control connection: the stage is late, but may still compute."""
         self.note(stage, StageState.LATE)
         self._absent.add(stage)
 
     def tick(self, now_s: float) -> None:
-        """Mark stages as late that have not been heard of for `late_s`."""
+        """Mark the stages as late that have not been heard of for `late_s` seconds."""
         for stage, heard_at_s in enumerate(self._heard_at_s):
             if now_s - heard_at_s >= self._late_s:
                 self._set(stage, StageState.LATE)
 
     def next_deadline_s(self) -> float | None:
-        """Return the time at which the next stage will be late; None if none can be."""
+        """Return the time at which the next stage will be late; None if all stages are late or lost."""
         waits = [
             heard_at_s + self._late_s
             for heard_at_s, state in zip(self._heard_at_s, self._states, strict=True)
@@ -64,7 +64,7 @@ class StageBook:
         return min(waits, default=None)
 
     def most_silent(self, owing: int) -> int:
-        """Return the stage to blame for a silence: one with an absent node, else the one that is silent for longest.
+        """Return the stage to blame for a silence: one with an absent node, otherwise the one silent for the longest.
 
         Args:
             owing: the stage that must send the next message; it is blamed if several are equally silent. After a token

@@ -1,7 +1,7 @@
 """Builds the messages that open a stage and bind a member: the SessionSpec and the ticket.
 
-Invariants: pure; a member's ticket permits exactly the relayed edges of its spec. Only the tail gets sampling and end
-tokens. Source: session.proto, relay.proto.
+Invariants: pure; a stage's ticket permits exactly the relayed edges of the stage's SessionSpec. Only the tail gets the
+sampling options and end tokens. Source: session.proto, relay.proto.
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ _CARRIERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RouteTerms:
-    """One attempt to open a planned route.
+    """Everything that is decided before a planned route is opened; it does not change during the attempt.
 
     Attributes:
+        key: session, and epoch of this attempt.
         chunking: size of the prompt's chunks, and windows for the rows in flight.
-        step_s: deadline of one step on one stage.
+        step_s: seconds that one stage may take for one step.
     """
 
     key: SessionKey
@@ -78,7 +79,7 @@ class RouteTerms:
 
 
 def route_terms(key: SessionKey, request: RouteRequest, plan: RoutePlan, deadlines: RouteDeadlines) -> RouteTerms:
-    """Choose codecs, chunks and edges for an attempt to open a plan."""
+    """Choose the codecs, chunks and edges for an attempt to open a planned route."""
     codecs = seam_codecs(request, plan.stages)
     chunking = plan_chunking(plan.stages, codecs, len(request.prompt_tokens), is_exact=request.is_exact)
     edges = plan_edges(plan.stages, chunking.windows, codecs)
@@ -86,7 +87,7 @@ def route_terms(key: SessionKey, request: RouteRequest, plan: RoutePlan, deadlin
 
 
 def open_stage(terms: RouteTerms, stage: int, signed_ticket: bytes) -> control_pb2.OpenStage:
-    """Return the request for a stage; the node's control connection sets its `request_id`."""
+    """Return the request that asks a node to open a stage. The node's control connection sets `request_id` later."""
     is_linked = any(one.hop is Hop.DIRECT and _touches(one, stage) for one in terms.edges)
     return control_pb2.OpenStage(
         spec=_session_spec(terms, stage),
@@ -142,7 +143,7 @@ def _edge_spec(terms: RouteTerms, one: RouteEdge, stage: int) -> session_pb2.Edg
 
 @dataclass(frozen=True, slots=True)
 class TicketIssue:
-    """The holder of a ticket, its id and its relay; `now_unix_s` is by the site's clock."""
+    """The parts of a ticket that do not follow from the route: its id, relay and holder, and the Unix time of issue."""
 
     ticket_id: bytes
     relay_id: str

@@ -1,4 +1,4 @@
-"""A route's states, its kinds of input, and its reaction to each, as a table.
+"""The states of a route, the kinds of input, and a table of the reaction to each input in each state.
 
 Invariants: every pair of state and input kind has a cell. The three terminal states ignore every input.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class RouteState(Enum):
-    """State of a route."""
+    """The states of a route; the last three are terminal."""
 
     PLANNING = auto()
     OPENING = auto()
@@ -25,7 +25,7 @@ TERMINAL: Final = frozenset({RouteState.FINISHED, RouteState.FAILED, RouteState.
 
 
 class InputKind(Enum):
-    """A column of the table; `inputs.kind_of` finds an input's."""
+    """The kinds of input, which are the columns of the table. `inputs.kind_of` returns the kind of an input."""
 
     PLANNED = auto()
     PLAN_FAILED = auto()
@@ -46,7 +46,7 @@ class InputKind(Enum):
 
 
 class Reaction(Enum):
-    """The machine's reaction to an input; each one except IGNORE is one of its methods."""
+    """The reactions of the machine to an input. Each one except IGNORE is a method of `RouteMachine`."""
 
     IGNORE = auto()
     OPEN = auto()  # every stage of the plan, and the Gateway's place on the relay
