@@ -1,4 +1,4 @@
-"""The volunteer's node: agent, worker supervisor and tray.
+"""The programs that a volunteer runs: the node, the tray, the doctor, `meshnet probe`, and a worker in PyTorch.
 
-Invariant: imports `meshnet`, never `tracker_site`.
+Invariant: they import `meshnet`, but never `tracker_site`.
 """

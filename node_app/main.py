@@ -1,8 +1,8 @@
 """`meshnet node`: builds the parts of a node and runs it.
 
 Invariants: the exit status is 2 if an option or a file is wrong, and 1 if the node fails later; either way one line on
-stderr says why. stdout carries ready lines only. The state directory is locked while the agent runs. The local API is
-bound before anything is started, so that a taken port is known at once.
+stderr says why. stdout carries only ready lines (`agent/ready.py`). The state directory is locked while the agent runs.
+The port of the local API is bound before anything is started, so that a taken port is known at once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ EXIT_WRONG: Final = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a node until it is asked to quit or fails; return the exit status."""
+    """Run a node until the volunteer quits it or it fails, and return the exit status."""
     try:
         settings = parse_settings(arguments, os.environ)
         model = open_model(settings.gguf_path, settings.layers)
@@ -84,10 +84,11 @@ def _fail(error: MeshnetError, status: int) -> int:
 
 
 def _bind_api(settings: NodeSettings, model: ModelFile) -> socket.socket | None:
-    """Return the local API's socket; None if it is not opened, as for a node with a part of the model.
+    """Return the local API's listening socket; None if the API is switched off or the node has a part of a model.
 
     Raises:
-        SettingsError: the port is taken, or the options ask a part of a model to answer by itself.
+        SettingsError: the port is taken; or the node has a part of a model, and --site is missing or --api-port names
+            a port.
     """
     if not model.is_whole:
         if not settings.site_url:
@@ -104,7 +105,13 @@ def _bind_api(settings: NodeSettings, model: ModelFile) -> socket.socket | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeParts:
-    """The parts of which `run_node` builds a node. `listening`: socket of the local API; None if it is not open."""
+    """The parts from which `run_node` builds a node.
+
+    Attributes:
+        command: starts the worker.
+        recent: keeps the last log lines.
+        listening: the listening socket of the local API; None if the API is not open.
+    """
 
     settings: NodeSettings
     model: ModelFile
@@ -114,7 +121,7 @@ class NodeParts:
 
 
 async def run_node(parts: NodeParts) -> int:
-    """Build the agent and its two loopback endpoints, run them, and return the exit status."""
+    """Run the agent, its status endpoint and, if its port is bound, the local API; return the exit status."""
     settings, model, listening = parts.settings, parts.model, parts.listening
     url = None if listening is None else api_url(listening)
     agent = _build_agent(parts, ReadyLine(str(model.layers), url, sys.stdout, once=settings.once_ready_line))

@@ -1,7 +1,8 @@
-"""The node's settings: from the command line, else from the environment, else defaults.
+"""The node's settings. Each comes from the command line, else from the environment, else from a default.
 
-Invariants: the only module that reads the node's arguments and variables; settings are frozen. If a value is wrong, the
-`SettingsError` names the option and the reason in one line. The token is not part of any representation.
+Invariants: only this module parses the node's options and their variables MESHNET_<OPTION>; the state directory alone
+is chosen in `system/state_directory.py`. Settings are frozen. If a value is wrong, the `SettingsError` names the option
+and the reason in one line. The token never appears in a `repr`.
 """
 
 from __future__ import annotations
@@ -63,18 +64,19 @@ class NodeSettings:
         token: enrolment token of a user; needed until this installation is enrolled.
         gguf_path: the model file; the first one if the model is split.
         layers: the shard to serve; None for the whole model.
-        threads: of the worker; None for the number of cores that this process may use.
-        carrier: how hidden rows may travel to and from this node.
+        threads: number of threads that compute; None for the number of cores that this process may use.
+        carrier: how hidden rows may travel to and from this node: directly, through the relay, or either way.
         upload_bytes_per_s: the upload rate of this machine's line; 0 if the volunteer does not say.
-        name: of the node, for people.
+        name: the node's name, for people.
+        state_dir: folder of the install key and of everything else that the node keeps.
         worker_path: the worker program; None for the one that was built or installed.
-        link_listen: `host:port` on which peers dial the worker; None if the node chooses it by the carrier; empty if
-            the worker must not listen.
-        context_length: positions of a session; None for 4,096, or for the model's if it has fewer.
-        max_sessions: sessions served at once, if the memory allows.
-        api_port: of the local API on 127.0.0.1; 0 for a free one; None if it is not opened.
-        json_log: log lines are JSON objects.
-        once_ready_line: the ready line is printed the first time only.
+        link_listen: `host:port` at which other nodes' workers dial this node's worker; None if the node chooses it;
+            empty if the worker must not listen.
+        context_length: the most positions of a session; None for 4,096 or the model's number, whichever is smaller.
+        max_sessions: the most sessions at once; the node serves fewer if its memory is too small.
+        api_port: port of the local API on 127.0.0.1; 0 for any free port; None if the API is not opened.
+        json_log: whether log lines are JSON objects.
+        once_ready_line: whether the ready line is printed only when the node serves for the first time.
     """
 
     site_url: str
@@ -104,7 +106,11 @@ class OptionParser(argparse.ArgumentParser):
 
 
 def parse_site_url(text: str) -> str:
-    """Return the site's address without a trailing slash; raises ValueError with a reason if it is not http(s)."""
+    """Return a site's address without a trailing slash.
+
+    Raises:
+        ValueError: the address is not http(s), has a user, query or fragment, or its port is wrong.
+    """
     parts = urlsplit(text)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError(f"{text!r} is not an http:// or https:// address")
@@ -128,7 +134,7 @@ def parse_layers(text: str) -> LayerSpan:
 
 
 def parse_listen_address(text: str) -> str:
-    """Parse `HOST:PORT` or `none`; raises ValueError with a reason."""
+    """Return `HOST:PORT` as it is, or an empty string for `none`; raises ValueError with a reason for other text."""
     if text == "none":
         return ""
     host, _, port_text = text.rpartition(":")
@@ -145,7 +151,7 @@ def parse_number(text: str, lowest: int, highest: int) -> int:
 
 
 def parse_upload_mbit(text: str) -> int:
-    """Parse a rate in Mbit/s, which may be a fraction, and return it in bytes a second; raises ValueError."""
+    """Parse a rate in Mbit/s, also a fraction, and return it in bytes a second; raises ValueError with a reason."""
     try:
         mbit = float(text)
     except ValueError:
@@ -162,14 +168,14 @@ def parse_api_port(text: str) -> int | None:
 
 
 def parse_carrier(text: str) -> Carrier:
-    """Parse a carrier's name; raises ValueError with a reason."""
+    """Parse `auto`, `direct` or `relay`; raises ValueError with a reason."""
     if text not in set(Carrier):
         raise ValueError(f"{text!r} is not one of {', '.join(Carrier)}")
     return Carrier(text)
 
 
 def parse_name(text: str) -> str:
-    """Return a node's name for people; raises ValueError if it is too long or does not print."""
+    """Return the node's name unchanged; raises ValueError if it is too long or has unprintable characters."""
     if len(text) > NAME_LENGTH_MAX or not text.isprintable():
         raise ValueError(f"a name must be of printable characters, at most {NAME_LENGTH_MAX}")
     return text
@@ -199,7 +205,7 @@ def _build_parser() -> OptionParser:
 
 
 class OptionValues:
-    """Reads single options: from the command line, else from the environment."""
+    """Gives the value of each option: from the command line, else from its variable MESHNET_<OPTION>."""
 
     def __init__(self, arguments: argparse.Namespace, environment: Mapping[str, str]) -> None:
         self._arguments = arguments
@@ -219,7 +225,7 @@ class OptionValues:
         return value
 
     def parsed(self, option: str, parse: Callable[[str], Value]) -> Value | None:
-        """Return the option's text as parsed by `parse`, None if it is not given.
+        """Return the value that `parse` makes of the option's text; None if the option is not given.
 
         Raises:
             SettingsError: `parse` raised a ValueError, whose text is the reason.
@@ -239,7 +245,7 @@ class OptionValues:
 
 
 def token_missing(site_url: str) -> str:
-    """Return the message for a node that has no token to enrol at a site; it says how to get one."""
+    """Return the error message for a node that has no token to enrol at a site; the message says how to get one."""
     sources = f"make one at {site_url}/account/, or ask the site's administrator (`meshnet site create-node-token`)"
     return f"--token is missing (or {ENVIRONMENT_PREFIX}TOKEN in the environment); {sources}"
 
@@ -254,11 +260,11 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
     Args:
         arguments: the command line after `meshnet node`.
-        environment: of the process; a variable MESHNET_<OPTION> is used if the option is not given.
+        environment: the process's variables; MESHNET_<OPTION> is used if the option is not given.
 
     Raises:
         SettingsError: an option is missing, unknown or wrong.
-        SystemExit: the help was asked for (status 0).
+        SystemExit: --help was given; the status is 0.
     """
     try:
         parsed = _build_parser().parse_args(list(arguments))
