@@ -1,5 +1,5 @@
 """The agent: decides the node's next steps and runs its worker, its sessions and its connection to the site.
 
-Invariants: `plan`, `state` and `events` are pure, and an event changes the state in `state` alone; one event loop; no
-command line, no HTTP, no Qt.
+Invariants: `plan`, `state` and `events` are pure, and only `state.apply` changes the agent's state. Everything runs on
+one event loop. Nothing here reads the command line, serves HTTP or uses Qt.
 """

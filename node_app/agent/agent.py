@@ -1,8 +1,8 @@
-"""The headless node: runs the steps of the plan and turns their results into events.
+"""The agent itself: runs the steps that `plan.py` calls for and turns their results into events.
 
-Invariants: the plan alone decides which steps run; each step runs at most once at a time, and its success or failure
-becomes an event; an unforeseen error ends the agent with a reason instead of leaving it half alive.
-Everything here runs on one event loop; `run` owns every task, the worker and both connections, and releases them all.
+Invariants: `plan.py` alone decides which steps run. No step runs twice at the same time, and its success or failure
+becomes an event. An unforeseen error ends the agent with a reason instead of leaving it half alive. Everything runs on
+one event loop. `run` owns all tasks, the worker and the connections to site and relay, and releases them at its end.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class AgentParts:
     """The parts from which `main` builds an agent.
 
     Attributes:
-        identity: key and node ids.
+        identity: keeps the install key and the node's id at each site.
         worker: starts, loads and watches the workers.
-        jitter: returns a number, uniform in [0, 1).
-        on_change: called after every change of state.
+        jitter: returns a random number, uniform in [0, 1), by which waits are varied.
+        on_change: called after every change of the agent's state.
     """
 
     settings: NodeSettings
@@ -74,7 +74,7 @@ class AgentParts:
 
 
 class Agent:
-    """One node. Create and run on one event loop, in the main thread."""
+    """Runs a node: its worker, its sessions and its connections. Create and run it on the main thread's event loop."""
 
     def __init__(self, parts: AgentParts) -> None:
         self.settings = parts.settings
@@ -122,17 +122,17 @@ class Agent:
     # For the volunteer
 
     def pause(self, *, is_paused: bool) -> None:
-        """Refuse new sessions of the site, or accept them again; running ones and this machine's own go on."""
+        """Refuse new sessions of the site, or accept them again. Open sessions and the local API are not affected."""
         self._emit(PauseAsked(is_paused))
 
     def quit(self) -> None:
-        """Let `run` end in order; returns at once."""
+        """Ask `run` to release everything and return; does not wait for that."""
         self._emit(QuitAsked())
 
     # The loop
 
     async def run(self) -> str:
-        """Run until `quit` or a fatal failure; return its reason, empty if the volunteer quit."""
+        """Run until `quit` is called or a failure is fatal; return the failure's reason, empty if there was none."""
         try:
             while True:
                 self._has_changed.clear()
@@ -145,7 +145,7 @@ class Agent:
             await self._end()
 
     def _bring_about(self, wanted: frozenset[PlanStep]) -> None:
-        """Start the wanted steps that do not run; cancel the running ones that are not wanted."""
+        """Start the steps in `wanted` that do not run yet, and cancel the running steps that are not in `wanted`."""
         for step, task in self._running.items():
             if step not in wanted:
                 task.cancel()
@@ -263,7 +263,7 @@ class Agent:
     # For the sessions
 
     def check_admission(self, request: control_pb2.OpenStage) -> None:
-        """Raise StageRefusedError if the node cannot open this stage now."""
+        """Raise StageRefusedError if the node is not ready or paused, or the request is for another model or worker."""
         shard = self.worker.shard
         if not is_offered(self.state) or shard is None:
             raise StageRefusedError(FailureCode.NOT_READY, "the node is not ready")
@@ -275,7 +275,7 @@ class Agent:
             raise StageRefusedError(WORKER_CHANGED, "the node's worker is another one than the route was planned with")
 
     def serving_worker(self) -> WorkerClient:
-        """Return the worker that serves; raise StageRefusedError if none does."""
+        """Return the client of the worker; raise StageRefusedError if no worker is serving."""
         worker = self.worker.client if self.state.worker.phase is WorkerPhase.SERVING else None
         if worker is None:
             raise StageRefusedError(FailureCode.NOT_READY, "the node has no worker that serves")

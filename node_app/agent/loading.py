@@ -1,6 +1,6 @@
 """Builds the request by which a worker loads a shard.
 
-Invariant: a model is loaded the same way to make golden rows and to serve, except for the layers and the limits.
+Invariant: `meshnet probe` and a node that serves load a model in the same way; only layers and limits differ.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def load_request(
     """Return the request to load layers of a model.
 
     Args:
-        model: checked; the FakeEngine loads it if it is a fake one.
-        layers: to load.
-        artifact_digest: of the model's files.
-        limits: threads and memory that the worker may use.
-        turn_path: of the machine's compute turn.
+        model: the checked model file; if it is a test model, the worker loads it with its FakeEngine.
+        layers: the layers to load.
+        artifact_digest: SHA-256 over the digests of the model's files.
+        limits: the threads, KV cells and sessions that the worker may use.
+        turn_path: path of the compute turn's lock file.
     """
     request = worker_pb2.LoadRequest(
         engine=worker_pb2.ENGINE_KIND_FAKE if model.is_fake else worker_pb2.ENGINE_KIND_LLAMA,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class PlanStep(Enum):
-    """A step that the agent can run."""
+    """A task of the agent. `plan_steps` says which tasks should be running."""
 
     START_WORKER = auto()
     LOAD_SHARD = auto()
@@ -41,7 +41,7 @@ _WORKER_STEPS: dict[WorkerPhase, frozenset[PlanStep]] = {
 
 
 def plan_steps(state: AgentState) -> frozenset[PlanStep]:
-    """Return the steps that should run now; none if the agent ends."""
+    """Return the steps that should be running in this state; none if the agent is to end."""
     if state.is_quitting or state.fatal:
         return frozenset()
     return _worker_steps(state) | frozenset(_site_steps(state))
@@ -72,13 +72,17 @@ def _site_steps(state: AgentState) -> Iterator[PlanStep]:
 
 
 def is_offered(state: AgentState) -> bool:
-    """Whether the site may plan with the shard: it is ready, and it passed its self test or no golden probe exists."""
+    """Whether the node offers its shard.
+
+    It does if a worker serves the shard and the shard passed its self test. If the node has no site, or the site has no
+    golden probe of the model, no test is needed.
+    """
     is_proven = not state.has_site or state.worker.self_test in {SelfTest.PASSED, SelfTest.ABSENT}
     return state.worker.phase is WorkerPhase.SERVING and is_proven
 
 
 def condition(state: AgentState) -> NodeState:
-    """Return the node's condition, as the site and the volunteer are told."""
+    """Return the node's condition, as reports to the site and the tray show it."""
     if is_offered(state):
         return NodeState.PAUSED if state.is_paused else NodeState.SERVING
     if state.worker.self_test is SelfTest.FAILED:

@@ -1,8 +1,9 @@
-"""The ready line: tells the program that started the node that it serves.
+"""Writes the ready line, which tells the program that started the node that the node now serves.
 
-Invariant: a line is written when the node begins to serve, and again if it had stopped and serves anew (never again
-with `once`). The node serves if the shard is loaded and measured. If it has a site, the relay must also be connected
-and the site must have stored the report, so that a request sent right after the line finds the node.
+Invariant: the line is written when the node becomes ready, and again each time after it stopped serving (with `once`
+never again). A node is ready if its shard is offered and the volunteer has not paused it. If it has a site, it must
+also be connected to site and relay, and the site must have stored its newest report, so that a request sent right after
+the line finds the node.
 """
 
 from __future__ import annotations
@@ -19,18 +20,25 @@ if TYPE_CHECKING:
 
 
 def is_ready(state: AgentState) -> bool:
-    """Whether the node serves and the site, if there is one, has stored that."""
+    """Whether the node serves and, if it has a site, the site has stored its newest report."""
     return is_serving(state) and (not state.has_site or state.stored_revision == state.revision)
 
 
 def is_serving(state: AgentState) -> bool:
-    """Whether a node that was ready still is; reports that the site has not stored yet do not matter."""
+    """Whether the node offers its shard, is not paused and, if it has a site, is connected to site and relay."""
     is_reachable = not state.has_site or (state.is_control_connected and state.is_data_connected)
     return condition(state) is NodeState.SERVING and is_reachable
 
 
 class ReadyLine:
-    """Writes the ready line. `api_url`: of the local API; None if it is not open."""
+    """Writes the ready line to a stream when the node becomes ready.
+
+    Args:
+        layers: the shard's layers, as `BEGIN:END`.
+        api_url: base URL of the local API; None if the API is not open.
+        stream: gets one JSON object a line.
+        once: whether the line is written only the first time.
+    """
 
     def __init__(self, layers: str, api_url: str | None, stream: TextIO, *, once: bool) -> None:
         self._layers = layers
@@ -41,7 +49,7 @@ class ReadyLine:
         self._is_standing = False
 
     def observe(self, agent: Agent) -> None:
-        """Write the line if it is due; called after every change of state."""
+        """Write the line if the node has just become ready. Call this after every change of the agent's state."""
         if self._is_standing:
             self._is_standing = is_serving(agent.state)
         elif is_ready(agent.state) and not (self._once and self._was_written):

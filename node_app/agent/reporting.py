@@ -1,6 +1,6 @@
 """Builds the node's reports to its site.
 
-Invariant: pure; a shard's figures come from the worker and from measurements, never from the volunteer's options.
+Invariant: pure; the speeds in a report are measured, and no option of the volunteer changes them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ REASON_LENGTH_MAX: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class MeasuredShard:
-    """The shard that is loaded, and how fast it is."""
+    """The loaded shard and its measured speed.
+
+    Attributes:
+        artifact_digest: SHA-256 over the digests of the model's files.
+        limits: the threads, KV cells and sessions with which it was loaded.
+        tracker: keeps the measured speed up to date.
+    """
 
     artifact_digest: bytes
     contract: session_pb2.BoundaryContract
@@ -35,7 +41,12 @@ class MeasuredShard:
 
 @dataclass(frozen=True, slots=True)
 class PeerListener:
-    """The address on which other workers dial this one; empty if it does not listen."""
+    """How other nodes' workers reach this node's worker.
+
+    Attributes:
+        address: `host:port` at which they dial it; empty if it does not listen.
+        fingerprint: SHA-256 of its certificate.
+    """
 
     address: str = ""
     fingerprint: bytes = b""
@@ -47,7 +58,14 @@ def build_report(
     status: worker_pb2.StatusReply | None,
     reach: NodeReach,
 ) -> control_pb2.NodeReport:
-    """Return a report of the present state; it lists the shard only if `is_offered`."""
+    """Return a report of the node; it lists the shard only if the node offers it (`is_offered`).
+
+    Args:
+        state: the agent's present state.
+        shard: the loaded shard; None until it is measured.
+        status: the worker's newest status; None until there is one.
+        reach: how other nodes and the relay reach this node.
+    """
     is_serving = is_offered(state) and shard is not None
     return control_pb2.NodeReport(
         state=STATE_MESSAGES[condition(state)],
@@ -64,7 +82,7 @@ def build_report(
 
 
 def why_not(state: AgentState) -> str:
-    """Return why the node does not serve, for people; empty if it does."""
+    """Return why the worker or its self test keeps the node from serving, for people; empty if neither does."""
     worker = state.worker
     if worker.reason or worker.self_test not in {SelfTest.PUT_OFF, SelfTest.FAILED}:
         return worker.reason

@@ -1,7 +1,7 @@
 """Runs the plan's steps that concern the site: enrols the node, holds the control connection and sends reports.
 
-Invariants: the plan decides which steps run. If only a person can change a refusal, the agent ends with the site's
-reason. A report shows the state at the moment it is sent. One event loop.
+Invariants: `plan.py` decides which steps run. If the site refuses the node until a person changes something, the agent
+ends with the site's reason. A report shows the agent's state at the moment it is sent. One event loop runs everything.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ class SiteContext:
     """The parts of the agent that `SiteSide` uses.
 
     Attributes:
-        state: returns the agent's state.
-        emit: takes an event.
-        on_relay_news: called if the site has named its relay.
-        latency_ms: returns the time of one way to the relay; None if it is not measured.
-        jitter: returns a number, uniform in [0, 1).
+        stages: opens and closes the stages that the site asks for.
+        state: returns the agent's present state.
+        emit: changes the agent's state by an event.
+        on_relay_news: called each time the site has accepted the node and named its relay.
+        latency_ms: returns the one-way time to the relay in ms; None if it is not measured.
+        jitter: returns a random number, uniform in [0, 1), by which waits are varied.
     """
 
     settings: NodeSettings
@@ -77,7 +78,7 @@ class SiteContext:
 
 
 class SiteSide:
-    """Runs the site's steps of the plan and listens to the control connection."""
+    """Runs the steps ENROL, HOLD_CONTROL and REPORT of the plan, and handles news from the control connection."""
 
     def __init__(self, context: SiteContext) -> None:
         self._context = context
@@ -86,7 +87,7 @@ class SiteSide:
         self.connection = ControlConnection(url, context.key, context.stages, self, context.jitter)
 
     async def enrol(self) -> None:
-        """Try to enrol once and emit the result as an event."""
+        """Wait the state's `enrol_delay_s`, try once to enrol the node, and emit the result as an event."""
         settings, state = self._context.settings, self._context.state()
         if settings.token is None:
             problem = token_missing(settings.site_url)
@@ -107,7 +108,7 @@ class SiteSide:
             self._emit(Enrolled(node_id))
 
     async def hold_control(self) -> None:
-        """Hold the control connection until cancelled or refused for good."""
+        """Hold the control connection until this call is cancelled or the site refuses the node for good."""
         try:
             await self.connection.run()
         except NodeRefusedError as error:
@@ -125,7 +126,7 @@ class SiteSide:
             self._emit(FatalFailure(f"the site refuses this node: {error.message} [{error.code}]"))
 
     async def report(self) -> None:
-        """Send a report of the present state; changes of the next moment are in the same report."""
+        """Send one report of the node after 20 ms, so that several changes in this time need only one report."""
         await asyncio.sleep(REPORT_COALESCE_S)
         revision = self._context.state().revision
         self.connection.send_report()
@@ -135,7 +136,7 @@ class SiteSide:
     # For the control connection
 
     def build_report(self) -> control_pb2.NodeReport:
-        """Return a report of the present state."""
+        """Return a report of the node's present state."""
         state, worker, settings = self._context.state(), self._context.worker, self._context.settings
         reach = NodeReach(
             carrier=settings.carrier,
@@ -148,17 +149,17 @@ class SiteSide:
         return build_report(state, worker.shard, worker.status, reach)
 
     def on_welcome(self, welcome: Welcomed) -> None:
-        """Note that the site accepted the node."""
+        """Note that the site accepted the node, and dial the relay that it names at once."""
         self._emit(ControlUp(welcome.relay_url))
         # If the site was restarted, it has a new relay, perhaps elsewhere, which is dialled at once.
         self._context.on_relay_news()
 
     def on_report_stored(self, report_id: int, earned_micros: int | None) -> None:
-        """Note that the site plans with the report of this revision."""
+        """Note that the site has stored the report that shows the state's revision `report_id`."""
         self._emit(ReportStored(report_id, earned_micros))
 
     def on_notice(self, code: str, message: str) -> None:
-        """Log the site's notice for the volunteer, and keep it for the status."""
+        """Log why the site does not use this node or, if `code` is empty, that it can again; keep it for the status."""
         if code:
             logger.warning("the site does not use this node: %s [%s]", message, code)
         else:
@@ -166,6 +167,6 @@ class SiteSide:
         self._emit(NoticeChanged(code, message))
 
     def on_down(self, reason: str) -> None:
-        """Note that the control connection is lost. Sessions go on, since the site may come back and keep them."""
+        """Note that the control connection is lost. Sessions go on, since the site may keep them when it is back."""
         logger.debug("control connection down: %s", reason)
         self._emit(ControlDown())

@@ -1,7 +1,7 @@
 """The agent's state, and how each event changes it.
 
-Invariants: pure and frozen; `apply` alone makes the next state, and accepts every event in every state (if the worker
-of a late event has ended, the event changes nothing). `revision` grows if and only if the site must be told.
+Invariants: pure; states are frozen. Only `apply` makes the next state. It accepts every event in every state; an event
+about a worker that has ended meanwhile changes nothing. `revision` grows if and only if the site needs a new report.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ class WorkerPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerState:
-    """The worker as the plan sees it.
+    """The part of the agent's state that concerns the worker.
 
     Attributes:
-        phase: how far it has come.
-        failures: ends in a row, none of them after a stable time of service.
-        start_delay_s: wait before the next start.
-        reason: why it is down, for people; empty while all is well.
-        pid: of the running process; 0 if there is none.
-        has_served: one of this agent's workers has served the shard.
-        self_test: of the loaded shard. After a failure it stays FAILED until a later shard passes or the site has no
-            golden probe any more.
-        self_test_words: its figures, or why it was put off, for people; named so in the status.
-        self_test_delays: how often in a row it was put off.
-        self_test_delay_s: wait before the next try.
+        phase: how far the worker has come.
+        failures: how many workers have ended in a row; a worker that served for a minute begins the count anew.
+        start_delay_s: seconds to wait before the next worker is started.
+        reason: why the worker is down, for people; empty while all is well.
+        pid: process id of the running worker; 0 if none runs.
+        has_served: whether any worker of this agent has served the shard.
+        self_test: result of the loaded shard's self test. After a failure it stays FAILED until a shard that is loaded
+            later passes, or the site has no golden probe any more.
+        self_test_words: the self test's figures, or why it was put off, for people.
+        self_test_delays: how often in a row the self test was put off.
+        self_test_delay_s: seconds to wait before the self test is tried again.
     """
 
     phase: WorkerPhase = WorkerPhase.DOWN
@@ -83,19 +83,18 @@ class AgentState:
     """The agent's whole state; the plan depends on nothing else.
 
     Attributes:
-        has_site: the node serves a site; else it serves its own machine only.
-        node_id: given by the site; empty until enrolled.
-        enrol_failures: failed tries in a row to enrol.
-        enrol_delay_s: wait before the next one.
-        relay_url: of the data plane; empty until the site's first welcome.
-        notice_code: why the site does not use this node; empty if it does or has not said.
-        notice: the same, for people.
-        earned_micros: micro-credits that the owner has earned and not yet made spendable; None if the site has not
-            said.
+        has_site: whether the node serves a site; if not, it serves its own machine only.
+        node_id: the id that the site gave the node; empty until it is enrolled.
+        enrol_failures: how many tries in a row to enrol failed.
+        enrol_delay_s: seconds to wait before the next try to enrol.
+        relay_url: the relay's address; empty until the site has named it.
+        notice_code: stable code of the reason for which the site does not use this node; empty if it named none.
+        notice: that reason, for people.
+        earned_micros: micro-credits that the owner has earned and not yet made spendable; None until the site tells.
         fatal: why the agent must end, for people; empty while it may go on.
-        revision: counts the changes that the site must be told.
-        reported_revision: the newest revision sent over the present connection.
-        stored_revision: the newest revision that the site plans with.
+        revision: counts the changes of which the site must be told.
+        reported_revision: the newest revision in a report that was sent over the present control connection.
+        stored_revision: the newest revision in a report that the site has stored.
     """
 
     worker: WorkerState = field(default_factory=WorkerState)
@@ -169,7 +168,7 @@ def _worker_changed(event: WorkerEvent, worker: WorkerState) -> WorkerState:
 
 
 def _self_tested(event: SelfTested | SelfTestPutOff, worker: WorkerState) -> WorkerState:
-    """Note a result of the self test; it changes nothing if its worker has ended."""
+    """Return the worker's state after a self test or its postponement; unchanged if the tested worker has ended."""
     if worker.phase not in {WorkerPhase.LOADED, WorkerPhase.SERVING}:
         return worker
     if isinstance(event, SelfTested):
@@ -183,7 +182,7 @@ def _self_tested(event: SelfTested | SelfTestPutOff, worker: WorkerState) -> Wor
 
 
 def _untested(worker: WorkerState) -> WorkerState:
-    """Forget the test of an ended worker's shard; a failure is kept until a later shard passes."""
+    """Return an ended worker's state with its self test pending again; a failed self test stays failed."""
     undelayed = replace(worker, self_test_delays=0, self_test_delay_s=0.0)
     if worker.self_test is SelfTest.FAILED:
         return undelayed
@@ -191,7 +190,7 @@ def _untested(worker: WorkerState) -> WorkerState:
 
 
 def _advanced(worker: WorkerState, from_phase: WorkerPhase, to_phase: WorkerPhase) -> WorkerState:
-    """Advance from one phase to the next; in any other phase the event is late and changes nothing."""
+    """Return the worker's state in `to_phase`; unchanged if it is not in `from_phase`, as the event is then late."""
     return replace(worker, phase=to_phase) if worker.phase is from_phase else worker
 
 

@@ -1,7 +1,8 @@
 """Leads one worker after another through its phases: start, load, self test, measure, serve.
 
-Invariants: each step brings the worker one phase further or ends it; the end is a `WorkerEnd`, and `worker/restart.py`
-decides if and when the next worker is started. Contract, status and speed of an ended worker are dropped.
+Invariants: each step brings the worker one phase further or ends it. A `WorkerEnd` then says why, and
+`worker/restart.py` decides if and when the next worker is started. Contract, status and speed of an ended worker are
+dropped.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ LOAD_SILENCE_S = 120.0
 
 
 class WorkerEndedError(Exception):
-    """A step ended the worker. `end`: the cause, for `plan_restart`."""
+    """A step failed, so the worker was ended. `end`: why, for `plan_restart`."""
 
     def __init__(self, end: WorkerEnd) -> None:
         super().__init__(end.message)
@@ -59,7 +60,11 @@ class _Loaded:
 
 
 class WorkerLife:
-    """Drives the supervisor's worker through its phases. Main thread's event loop only."""
+    """Leads the supervisor's worker through its phases. Use it only on the main thread's event loop.
+
+    Attributes:
+        status: the worker's newest status; None until there is one.
+    """
 
     def __init__(
         self,
@@ -83,7 +88,7 @@ class WorkerLife:
 
     @property
     def client(self) -> WorkerClient | None:
-        """The running worker's client; None if no worker runs."""
+        """The client that calls the running worker; None if no worker runs."""
         running = self._supervisor.running
         return running.client if running is not None else None
 
@@ -94,14 +99,14 @@ class WorkerLife:
 
     @property
     def peers(self) -> PeerListener:
-        """The address on which other workers dial the running one; empty if it does not listen."""
+        """The address at which other workers dial the running worker; empty if none runs or it does not listen."""
         running = self._supervisor.running
         if running is None:
             return PeerListener()
         return PeerListener(running.description.link_address, running.description.link_fingerprint)
 
     async def start(self) -> int:
-        """Start a worker and return its pid; raises WorkerEndedError."""
+        """Start a worker and return its process id; raises WorkerEndedError if it does not become ready."""
         self._loaded, self._shard, self.status = None, None, None
         try:
             running = await self._supervisor.start()
@@ -111,7 +116,7 @@ class WorkerLife:
         return running.process.pid
 
     async def load(self) -> None:
-        """Load the shard; raises WorkerEndedError."""
+        """Load the shard; raises WorkerEndedError if that fails or the model's files changed meanwhile."""
         try:
             digest = await run_blocking(self._hash_files, "model-digest")
             limits = self._plan_limits()
@@ -128,17 +133,17 @@ class WorkerLife:
             logger.info("%d bytes of blocks that draft tokens are left in the file", shard.nextn_bytes)
 
     async def self_test(self, *, is_awaited: bool = False) -> SelfTestResult | None:
-        """Compare the loaded shard's output rows with golden rows; None if the site has none.
+        """Compare the loaded shard's output rows with the site's golden probe; None if the site has no probe.
 
         Args:
-            is_awaited: the worker serves no one before the result. If it cannot be asked, it is ended, since no other
-                step would notice that it is lost.
+            is_awaited: whether the worker serves nobody until the test has a result. If so, a worker that cannot be
+                asked is ended, since no other step would notice that it is lost.
 
         Raises:
             TransferError: the site could not be asked.
-            WorkerError: the worker could not be asked.
-            WorkerEndedError: the worker could not be asked, and `is_awaited`.
-            ArtifactError: the site's golden probe has no rows at an end of the shard.
+            WorkerError: the worker could not be asked, and `is_awaited` is false.
+            WorkerEndedError: the worker could not be asked, and `is_awaited` is true.
+            ArtifactError: the site's golden probe lacks the rows at the shard's first or last layer.
         """
         try:
             return await self._prove()
@@ -169,16 +174,16 @@ class WorkerLife:
         return result
 
     async def reject(self, reason: str) -> WorkerEnd:
-        """End a worker that failed its self test before it served; `reason` is for people."""
+        """End a worker that failed its self test before it served, and return how it ended; `reason` is for people."""
         await self._supervisor.end(grace_s=0.0)
         return WorkerEnd(EndCause.SELF_TEST_FAILED, "self_test_failed", reason)
 
     def condemn(self, reason: str) -> None:
-        """Let `serve` end a worker that failed its self test; `reason` is for people."""
+        """Make `serve` end the worker, because its shard failed the self test; `reason` is for people."""
         self._supervisor.condemn(EndCause.SELF_TEST_FAILED, reason)
 
     async def measure(self) -> None:
-        """Probe and measure the loaded shard; raises WorkerEndedError."""
+        """Measure the speed of the loaded shard; raises WorkerEndedError if the worker fails meanwhile."""
         try:
             loaded = self._require_loaded()
             tracker = await measure_shard(self._running().client, self._shape(loaded.limits))
@@ -204,7 +209,12 @@ class WorkerLife:
         return ShardShape(layers.layer_end - layers.layer_begin, self._model.tail_share, chunk_rows)
 
     async def serve(self, sessions: NodeSessions, on_status: Callable[[], None]) -> WorkerEnd:
-        """Carry messages and watch the worker's health until it ends or fails; return the reason of its end."""
+        """Carry messages between sessions and worker, and watch the worker until it ends or fails; return why it ended.
+
+        Args:
+            sessions: the node's sessions; they are also compared with each status of the worker.
+            on_status: called after each status of the worker.
+        """
 
         def take_status(status: worker_pb2.StatusReply) -> None:
             self.status = status
@@ -231,7 +241,7 @@ class WorkerLife:
             self._supervisor.condemn(EndCause.BRIDGE_LOST, "the worker ended the bridge")
 
     async def end(self) -> None:
-        """End the worker in order. Idempotent."""
+        """Ask the worker to end, and kill it if it does not. Idempotent."""
         await self._supervisor.end()
 
     async def _ended(self, cause: EndCause, error: MeshnetError) -> WorkerEndedError:
