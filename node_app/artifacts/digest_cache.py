@@ -1,6 +1,6 @@
-"""Keeps the digests of model files, so that they are not read again at every start.
+"""Keeps the digests of model files, so that a node does not read the whole files again at every start.
 
-Invariants: a file counts as unchanged while its path, size, time of change and inode are the same. If the cache is
+Invariants: a file counts as unchanged while its path, size, modification time and inode are the same. If the cache is
 damaged, the files are read again. Hashing blocks, so the agent runs it in a thread.
 """
 
@@ -27,16 +27,16 @@ DIGEST_BYTES: Final = 32
 
 
 class DigestCache:
-    """Digests by file, kept in the state directory. Not thread-safe."""
+    """Computes the digests of files and keeps them in the state directory. Not thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / CACHE_FILE
 
     def artifact_digest(self, paths: Sequence[Path]) -> bytes:
-        """Return the SHA-256 over the files' digests; only files that changed are read. Blocking.
+        """Return the SHA-256 over the digests of a model's files. Files with a known digest are not read. Blocking.
 
         Raises:
-            ArtifactError: a file cannot be read, or changed meanwhile.
+            ArtifactError: a file cannot be read, or changed while it was read.
         """
         known = self._read()
         try:
@@ -68,7 +68,7 @@ class DigestCache:
 
 
 def changed() -> ArtifactError:
-    """Return the error for a file that another program writes while it is read, so that no digest describes it."""
+    """Return the error for a model's file that changed while it was read, so that its digest is not known."""
     message = "the model's file changed while it was read; the node reads it again"
     return ArtifactError("changed", "File changed", message)
 

@@ -1,7 +1,8 @@
 """Checks a model file and the layers that this node is to serve, before a worker is started.
 
-Invariants: only headers are read. They show a missing file, one that is no GGUF file, one that is cut off, layers that
-the model does not have or that may not be separated there, and owned tensors that a sparse file does not hold.
+Invariant: only headers are read. That is enough to refuse a missing or truncated file, a file that is no GGUF file, a
+sparse file that lacks tensors of the shard, layers that the model does not have, and a shard that begins or ends at a
+layer that is no legal cut.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class ModelFile:
     """A checked model and the shard of it that this node serves.
 
     Attributes:
-        paths: the files of a split model in order; else one.
-        layers: of the shard.
-        context_length: positions for which the model was trained.
-        width: elements of a hidden row.
-        weights_bytes: of the tensors that the shard owns.
-        caches: one for each layer of the shard.
-        tail_share: bytes of norm and output head divided by all weight bytes that a decode step reads; 0 if the shard
-            does not own them.
+        paths: the model's files in order; several if the model is split.
+        layers: the shard's layers.
+        context_length: number of positions for which the model was trained.
+        width: number of elements of a hidden row.
+        weights_bytes: size of the tensors that the shard owns.
+        caches: for each layer of the shard, the rows and states that it keeps of a sequence.
+        tail_share: part of the weight bytes read by a decode step that belongs to the output norm and the output head;
+            0 if the shard is not the tail.
     """
 
     paths: tuple[Path, ...]
@@ -58,20 +59,20 @@ class ModelFile:
 
     @property
     def is_fake(self) -> bool:
-        """Whether the model is a test model, served by the FakeEngine."""
+        """Whether this is a test model, which the worker computes with its FakeEngine."""
         return self.architecture == FAKE_ARCHITECTURE
 
 
 def open_model(path: Path, asked: LayerSpan | None) -> ModelFile:
-    """Check a model's header and the layers that were asked for.
+    """Check a model's headers and the layers to serve, and return the checked model.
 
     Args:
-        path: of the model file; the first one if it is split.
+        path: path of the model file, or of the first file of a split model.
         asked: the layers to serve; None for all.
 
     Raises:
         ArtifactError: the file is missing, unreadable, damaged or not supported, or lacks tensors of the shard.
-        SettingsError: the model does not have these layers; `illegal_cut`: it may not be cut there.
+        SettingsError: the model does not have these layers; with the code `illegal_cut`, it may not be cut there.
     """
     if not path.is_file():
         raise ArtifactError("unreadable", "File cannot be read", f"{path}: no such file")
