@@ -1,8 +1,8 @@
-"""Runs the checks side by side.
+"""Runs the doctor's checks at the same time, each in a thread of its own.
 
 Invariants: each check has its own deadline, counted from the common start. If a check does not end in time or raises
-any error, that becomes a finding and the other checks go on. Findings come in the order of the checks. The threads are
-daemons: a thread that hangs does not keep the process alive.
+any error, that becomes a finding and the other checks go on. Findings come in the order of the checks. A thread that
+hangs does not keep the process alive.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Running:
 
 
 def run_checks(checks: Sequence[Check]) -> Iterator[Finding]:
-    """Start all checks and yield their findings in the order of `checks`, each as soon as it is known."""
+    """Start all checks and yield their findings in the order of `checks`, each as soon as the order allows."""
     started_s = time.monotonic()
     for running in [_start(check) for check in checks]:
         left_s = max(0.0, started_s + running.check.deadline_s - time.monotonic())

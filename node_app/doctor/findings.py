@@ -1,4 +1,4 @@
-"""Findings of checks, and how they are printed.
+"""The findings of the doctor's checks, and their text as lines or JSON.
 
 Invariants: pure. If a finding is not ok, its advice says how to mend it. The exit status is 1 if a check failed;
 warnings do not change it.
@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One printed line.
+    """One result of a check, which the doctor prints as one line.
 
     Attributes:
         check: name of the check, one or two words.
@@ -65,7 +65,7 @@ def failed(check: str, summary: str, advice: str) -> Finding:
 
 
 def as_line(finding: Finding) -> str:
-    """Return the line that a person reads, without a line feed."""
+    """Return the finding as a line for people, without a line feed."""
     advice = f" -> {one_line(finding.advice, TEXT_LENGTH_MAX)}" if finding.advice else ""
     head = f"{finding.verdict:<{VERDICT_WIDTH}}  {finding.check:<{NAME_WIDTH}}"
     return f"{head}  {one_line(finding.summary, TEXT_LENGTH_MAX)}{advice}"
@@ -84,6 +84,6 @@ def summary_line(findings: Sequence[Finding]) -> str:
 
 
 def exit_status(findings: Sequence[Finding]) -> int:
-    """Return 1 if a finding has failed or there are no findings, else 0."""
+    """Return 1 if there are no findings or the verdict of any is FAILED, else 0."""
     is_bad = not findings or any(finding.verdict is Verdict.FAILED for finding in findings)
     return EXIT_FAILED if is_bad else 0

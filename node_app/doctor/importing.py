@@ -1,4 +1,4 @@
-"""The lock that checks hold while they import.
+"""The lock that the doctor's checks hold while they import modules.
 
 If two threads import the modules of an import cycle in different orders, they wait for each other, and importlib then
 fails one of the imports or hands out a half-initialised module. So only one check imports at a time.

@@ -1,7 +1,7 @@
 """`meshnet doctor`: runs the checks and prints their findings.
 
-Invariants: the exit status is 0 if no check failed, 1 if one did, and 2 if the command line is wrong. Stdout carries
-only findings, each as soon as it is known, or with --json one JSON object at the end.
+Invariants: the exit status is 0 if no check failed, 1 if one did or stdout was closed early, and 2 if the command line
+is wrong. stdout carries only the findings and a last line that counts them, or with --json one JSON object.
 """
 
 from __future__ import annotations

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
-    """Options of the doctor. If an option is None, its check is left out or uses the node's default.
+    """Options of the doctor. If one is None, the checks that need it are left out or use the node's default.
 
     Attributes:
-        link_listen: `HOST:PORT`; empty if the node is not to listen.
+        link_listen: `HOST:PORT` at which peers dial the node; empty if it must not listen.
     """
 
     site_url: str | None
@@ -67,7 +67,7 @@ def _build_parser() -> OptionParser:
 
 
 def parse_options(arguments: Sequence[str], environment: Mapping[str, str]) -> DoctorOptions:
-    """Return the options. If the command line lacks one, the variable MESHNET_<OPTION> is read.
+    """Return the options. If an option is not on the command line, its variable MESHNET_<OPTION> is used.
 
     Raises:
         SettingsError: an option is unknown or its value is wrong.

@@ -1,4 +1,4 @@
-"""Judges Python, its packages, the limit of open files, the disk, the clock and the port for peers."""
+"""Judges Python, its packages, the limit of open files, the disk, the clock and the port at which peers dial."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def judge_python(version: tuple[int, int, int]) -> Finding:
 
 
 def judge_modules(problems: Mapping[str, str]) -> Iterator[Finding]:
-    """Judge which modules could be imported.
+    """Judge whether the modules that a node needs, and the optional ones, can be imported.
 
     Args:
-        problems: the reason, by name, for each module that could not be imported.
+        problems: the name of each module that could not be imported, and the reason.
     """
     lacking = [name for name in NODE_MODULES if name in problems]
     if lacking:
@@ -71,7 +71,7 @@ def judge_modules(problems: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _system_library_advice(module: str, problem: str) -> str:
-    """Return advice if the import failed because a library of the system is missing, else an empty string."""
+    """Return advice if a module's import failed because a system library is missing, else an empty string."""
     library = missing_library(problem)
     if not library:
         return ""
@@ -81,7 +81,7 @@ def _system_library_advice(module: str, problem: str) -> str:
 
 
 def judge_descriptors(soft: int | None) -> Finding:
-    """Judge how many files and sockets a process may have open; None means that there is no limit."""
+    """Judge the soft limit on the files and sockets that a process may have open; None means no limit."""
     if soft is None or soft >= DESCRIPTORS_GOOD:
         return ok("descriptors", f"{soft if soft is not None else 'any number of'} files and sockets a process")
     advice = f"raise the limit: ulimit -n {DESCRIPTORS_GOOD * 4}"
@@ -90,7 +90,12 @@ def judge_descriptors(soft: int | None) -> Finding:
 
 
 def judge_disk(path: str, free_bytes: int) -> Finding:
-    """Judge the free space on the file system of the state directory, which holds `path`."""
+    """Judge the free space on the file system of the state directory.
+
+    Args:
+        path: the state directory, or the nearest folder above it that exists.
+        free_bytes: bytes that are free there.
+    """
     summary = f"{free_bytes / GIB:.1f} GiB free at {path}"
     if free_bytes < DISK_MIN_BYTES:
         return failed("disk", summary, "free some space, or name another folder with --state-dir")
@@ -100,7 +105,7 @@ def judge_disk(path: str, free_bytes: int) -> Finding:
 
 
 def judge_clock(now_s: float) -> Finding:
-    """Judge whether the clock was ever set; only the check of an https site's certificate depends on it."""
+    """Judge whether this machine's clock, which shows `now_s` in Unix time, was ever set."""
     if now_s < EPOCH_PLAUSIBLE_S:
         return warning("clock", "was never set", "set it: until then an https site's certificate seems not yet valid")
     return ok("clock", "plausible")
@@ -113,8 +118,8 @@ class ListenFacts:
     Attributes:
         address: `host:port` that was tried; empty if no address of this machine leads to the site.
         problem: why listening failed; empty if it worked.
-        is_asked: the volunteer named the address.
-        is_node_running: a node of this state directory is running and may hold the port.
+        is_asked: whether the volunteer named the address.
+        is_node_running: whether a node of this state directory is running, which may hold the port.
     """
 
     address: str
@@ -124,7 +129,7 @@ class ListenFacts:
 
 
 def judge_listening(facts: ListenFacts) -> Finding:
-    """Judge whether this machine can listen for peers. Only a peer that dials finds out whether it gets through."""
+    """Judge whether this machine can listen for peers. Whether peers can reach it (firewalls) is not tested."""
     if not facts.address:
         return warning(
             "peers",

@@ -1,4 +1,4 @@
-"""Judges the memory of this machine, the model file, and whether the model fits."""
+"""Judges this machine's cores and memory, the model file, and whether the model fits into the memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judge_hardware(figures: MachineFigures) -> Finding:
 
 
 def judge_model(model: ModelFile) -> Finding:
-    """Judge a model whose headers were read and whose tensor bytes for these layers are present."""
+    """Judge whether nodes serve the architecture of a model that `open_model` has accepted."""
     name, architecture = model.paths[0].name, model.architecture
     if architecture not in SERVED_ARCHITECTURES and not model.is_fake:
         served = ", ".join(SERVED_ARCHITECTURES)
@@ -39,7 +39,7 @@ def judge_model(model: ModelFile) -> Finding:
 
 
 def judge_refusal(error: MeshnetError, *, is_file: bool) -> Finding:
-    """Judge a model that cannot be opened: on `ArtifactError` the file is at fault, else the layers asked for."""
+    """Return the finding for a model that `open_model` refused with `error`; `is_file`: there is a file at its path."""
     if not is_file:
         return failed("model", error.message, "there is no such file: name the model's file with --gguf")
     if isinstance(error, ArtifactError):
@@ -48,7 +48,7 @@ def judge_refusal(error: MeshnetError, *, is_file: bool) -> Finding:
 
 
 def judge_memory(model: ModelFile, asked: AskedLimits, figures: MachineFigures) -> Finding:
-    """Judge whether weights, caches and buffers fit, by the rule that the node itself uses."""
+    """Judge whether the shard's weights, caches and buffers fit into the memory, by the node's own rule."""
     need = ShardNeed(model.weights_bytes, model.caches, model.width, model.context_length)
     try:
         limits = plan_limits(need, asked, figures.cores, figures.memory_available_bytes)

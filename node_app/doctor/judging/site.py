@@ -18,12 +18,12 @@ _ADDRESS: Final = "check --site, the network and the firewall"
 
 @dataclass(frozen=True, slots=True)
 class HealthFacts:
-    """An answer of `/healthz`, or the reason why none came.
+    """The site's answer to a request for `/healthz`, or the reason why no answer came.
 
     Attributes:
-        problem: why no answer came, for people; empty if one came.
-        location: target of a redirect; empty if the answer is none.
-        says_ok: the body is that of a healthy site.
+        problem: why no answer came, for people; empty if the site answered.
+        location: address to which the answer redirects; empty if it is no redirect.
+        says_ok: whether the answer's body is that of a healthy site.
         skew_s: this machine's clock minus the site's, in seconds; None if the answer has no date.
     """
 
@@ -63,7 +63,11 @@ def _judge_skew(skew_s: float) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class ControlFacts:
-    """Wire versions in the site's first message on the control connection, or `problem`: why there is none."""
+    """The range of wire versions that a site speaks, from its first message on the control connection.
+
+    Attributes:
+        problem: why no such message came, for people; empty if it came.
+    """
 
     problem: str = ""
     version_min: int = 0

@@ -21,8 +21,9 @@ class DirectoryFacts:
     """Facts about the state directory.
 
     Attributes:
-        exists: the directory exists; if not, the other facts are those of the nearest folder above it.
-        mode: permission bits.
+        exists: whether the directory exists; if not, the other facts are those of the nearest folder above it.
+        is_own: whether it belongs to this user.
+        mode: its permission bits.
     """
 
     path: str
@@ -34,7 +35,7 @@ class DirectoryFacts:
 
 
 def judge_directory(facts: DirectoryFacts) -> Finding:
-    """Judge whether a node can keep its key here so that no other user reads it."""
+    """Judge whether a node can keep its key in the state directory so that no other user can read the key."""
     another = "name another folder with --state-dir"
     if not facts.is_directory:
         return failed("state", f"{facts.path} is no directory", another)
@@ -52,12 +53,12 @@ def judge_directory(facts: DirectoryFacts) -> Finding:
 
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
-    """Facts about a running node.
+    """Facts about the node that may be running with the state directory.
 
     Attributes:
-        pid: process number in the address file; 0 if there is no such file.
-        status: the node's status; None if it gave none.
-        problem: why there is no status, for people; empty if no node is running.
+        pid: process id in the address file; 0 if there is no such file.
+        status: the node's status; None if no node is running or it could not be asked.
+        problem: why the node could not be asked, for people; empty if it answered or none is running.
     """
 
     pid: int = 0
@@ -66,7 +67,7 @@ class AgentFacts:
 
 
 def judge_agent(facts: AgentFacts) -> Iterator[Finding]:
-    """Judge the node that runs with this directory. If none runs, that is fine."""
+    """Judge the node that runs with the state directory. If no node runs, the finding is ok."""
     status = facts.status
     if status is None and not facts.problem:
         yield ok("node", "none is running with this directory")
@@ -126,9 +127,9 @@ class EnrolmentFacts:
     """Facts in the state directory about this installation's enrolment at one site.
 
     Attributes:
-        has_key: there is an install key.
+        has_key: whether there is an install key.
         node_id: the node's id at the site; empty if it is not enrolled there.
-        problem: the damage, for people; empty if there is none.
+        problem: how the files are damaged, for people; empty if they are not.
     """
 
     has_key: bool
@@ -137,7 +138,7 @@ class EnrolmentFacts:
 
 
 def judge_enrolment(facts: EnrolmentFacts) -> Finding:
-    """Judge whether the site will know this node. The key itself is never shown."""
+    """Judge whether the site will know this node by its install key and node id. The key itself is never shown."""
     if facts.problem:
         return failed("enrolment", facts.problem, "restore the directory, or remove it to become a new node")
     if facts.node_id and not facts.has_key:

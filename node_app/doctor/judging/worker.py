@@ -1,4 +1,4 @@
-"""Judges the worker program: whether it runs here, whether its versions fit, and which devices it finds."""
+"""Judges the worker program: whether it runs here, whether its versions match this package, and its devices."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _object(output: bytes) -> dict[str, object] | None:
 
 
 def _judge_run(check: str, run: ProgramRun) -> Finding | None:
-    """Return a finding if the program did not end well, else None."""
+    """Return a failed finding for `check` if the program hung or ended with an error, else None."""
     if run.exit_status is None:
         return failed(check, "the worker does not answer", _BUILD)
     if run.exit_status == -SIGILL:
@@ -79,7 +79,7 @@ def judge_version(run: ProgramRun) -> Iterator[Finding]:
 
 
 def _library(report: dict[str, object]) -> str:
-    """Return the library that the worker computes with, and its version."""
+    """Return the name and version of the library that the worker computes with (ggml or torch)."""
     found = next((name for name in ("ggml", "torch") if name in report), None)
     return "no library named" if found is None else f"{found} {str(report[found])[:FIELD_SHOWN]}"
 

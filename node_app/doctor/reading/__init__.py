@@ -1,4 +1,4 @@
-"""Reads the facts that `judging` judges.
+"""Collects the facts that `judging` judges, from this machine, the site and a running node.
 
 Invariants: every wait has a deadline and every answer a size limit. No file and no process is left behind. The site
 gets neither token nor key; a running node is asked with its own local token. If a package may be missing, the function

@@ -1,4 +1,4 @@
-"""Runs programs for a moment: the worker for its reports, and Python to find modules that cannot be imported."""
+"""Runs the worker program to read its reports, and Python to find modules that cannot be imported."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run_worker(program: Path, option: str) -> ProgramRun:
 
 
 def read_import_problems(modules: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return for each module that cannot be imported the reason, by name.
+    """Return the modules that cannot be imported, by name, with the reason for each.
 
     Args:
         modules: names of the modules to try.
@@ -69,7 +69,7 @@ def _parse_lines(output: bytes) -> list[tuple[str, str]]:
 
 
 def _run(command: Sequence[str], timeout_s: float, environment: Mapping[str, str]) -> ProgramRun:
-    """Run a program. Its output goes to unnamed temporary files, of which a limited part is read."""
+    """Run a program, at most `timeout_s` long, and return its status and a limited part of its output."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             status = subprocess.run(  # noqa: S603 - the worker that the volunteer named, and this interpreter
@@ -94,7 +94,7 @@ def _read_head(file: IO[bytes]) -> bytes:
 
 
 def _last_line(file: IO[bytes]) -> str:
-    """Return the last line; if it is longer than the limit, its end."""
+    """Return a file's last line; if the line is longer than the limit, the end of it."""
     length_bytes = file.seek(0, os.SEEK_END)
     file.seek(max(0, length_bytes - OUTPUT_LIMIT_BYTES))
     lines = file.read(OUTPUT_LIMIT_BYTES).decode("utf-8", "replace").strip().splitlines()

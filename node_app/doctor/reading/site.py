@@ -21,7 +21,7 @@ ANSWER_LIMIT_BYTES: Final = 4096
 
 
 def read_health(site_url: str) -> HealthFacts:
-    """Ask the site's `/healthz`; redirects are not followed."""
+    """Request the site's `/healthz` and return the facts of its answer; redirects are not followed."""
     with IMPORT_LOCK:
         import requests  # noqa: PLC0415 - may be missing, which is a finding
 

@@ -1,4 +1,4 @@
-"""Reads the state directory and asks the node that runs with it. Nothing is changed or locked."""
+"""Reads the state directory, and asks the node that runs with it for its status. Nothing is changed or locked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATUS_LIMIT_BYTES: Final = 64 * 1024
 
 
 def read_directory(state_dir: Path) -> DirectoryFacts:
-    """Return the directory's facts; if it does not exist, those of the nearest folder above it."""
+    """Return facts about the state directory; if it does not exist, about the nearest folder above it."""
     folder = nearest_existing(state_dir)
     status = folder.stat()
     return DirectoryFacts(
@@ -38,7 +38,7 @@ def read_directory(state_dir: Path) -> DirectoryFacts:
 
 
 def read_agent(state_dir: Path) -> AgentFacts:
-    """Ask the node that runs with the directory for its status, if one runs."""
+    """Ask the node that runs with the state directory, if there is one, for its status."""
     try:
         address = read_address(state_dir)
     except MeshnetError as error:
