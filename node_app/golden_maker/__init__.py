@@ -1,4 +1,4 @@
-"""`meshnet probe`: computes a model's golden probe, one range of layers after the other.
+"""`meshnet probe`: computes a model's golden probe, loading one range of layers after the other.
 
 Source: docs/adr/0019.
 """

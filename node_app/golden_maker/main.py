@@ -1,7 +1,7 @@
 """`meshnet probe`: the command that computes and writes a golden probe.
 
 Invariants: the exit status is 0 if the file was written, 1 if anything failed, 2 if the command line is wrong. The file
-is whole or absent. The worker ends with the command, even if the command fails.
+is whole or absent. The worker is ended before the command ends, even if the command fails.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """The finished probe, and the figures that the command prints about it."""
+    """The finished golden probe, its size, and the seconds that the command took; the command prints them."""
 
     made: MadeGolden
     size_bytes: int
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     """Make a golden probe, write it, and return the exit status.
 
     Raises:
-        MeshnetError: the model or the worker failed; the caller prints its message.
+        MeshnetError: the model cannot be used, the worker failed, or the file cannot be written.
         SystemExit: argparse has printed help or an error.
     """
     options = parse_options(arguments)

@@ -15,7 +15,7 @@ THREADS_MAX = 1024
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
-    """Options of the command. If `worker_path` or `threads` is None, the command chooses it."""
+    """Options of `meshnet probe`. If the worker's path or the number of threads is None, the command chooses it."""
 
     gguf_path: Path
     output: Path
@@ -25,10 +25,10 @@ class ProbeOptions:
 
 
 def parse_options(arguments: Sequence[str]) -> ProbeOptions:
-    """Read the command line.
+    """Return the options that the command line gives.
 
     Raises:
-        SystemExit: it is wrong, or help was asked for; argparse has printed the message.
+        SystemExit: the command line is wrong, or help was asked for; argparse has printed the message.
     """
     parser = argparse.ArgumentParser(
         prog="meshnet probe",

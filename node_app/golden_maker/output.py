@@ -1,6 +1,6 @@
-"""Writes the file of `meshnet probe`.
+"""Writes the golden probe that `meshnet probe` has computed to a file.
 
-Invariant: a file that is already at the path stays until the new one is complete. If no file may be written there, the
+Invariants: a file that is already at the path stays until the new one is complete. If no file may be written there, the
 path is refused before anything is computed.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def require_writable(path: Path, model_paths: Iterable[Path]) -> None:
-    """Refuse a path before the walk through the model, which may take hours.
+    """Raise if `path` cannot be written; called before the model is computed, which may take hours.
 
     Raises:
         ArtifactError: `unwritable`: no file can be written at the path, or it is one of the model's files.
@@ -31,10 +31,10 @@ def require_writable(path: Path, model_paths: Iterable[Path]) -> None:
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file; if there is one at the path, replace it.
+    """Write `data` to the file at `path`, replacing an older file there.
 
     Raises:
-        ArtifactError: `unwritable`; if there was a file at the path, it is unchanged.
+        ArtifactError: `unwritable`: the file cannot be written; an older file there is unchanged.
     """
     with _told_of(path):
         write_whole(path, data)

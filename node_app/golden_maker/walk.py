@@ -1,8 +1,11 @@
-"""The walk through a model: each smallest range of layers is loaded once and gets the rows of the range before it.
+"""Computes a golden probe by a walk through the model, one range of layers after the other.
 
-Invariants: one range is in memory at a time. Rows are kept in f32 as the worker gave them, so that a longer shard
-differs from them only by its own rounding. If rows are not finite, or differ when they are computed one by one, they
-are refused as a reference.
+A range lies between two neighbouring legal cuts. The worker loads each range once and computes its output rows from
+those of the range before it, the first range from token ids alone.
+
+Invariants: one range is in memory at a time. Rows are kept in f32 as the worker gave them, so that the output of a
+shard of several ranges differs from them only by the shard's own rounding. The walk fails if rows are not finite, or
+differ too much from the rows that the worker gives if it computes one row in each step.
 """
 
 from __future__ import annotations
@@ -34,13 +37,13 @@ SEQUENCES: Final = 2
 
 
 class RangeWorker(RowRunner, Protocol):
-    """The worker's calls that the walk makes."""
+    """The calls of a worker that the walk needs."""
 
     async def load(self, request: worker_pb2.LoadRequest, silence_timeout_s: float) -> LoadResult:
-        """Load a range; fail if the worker reports no progress for `silence_timeout_s`."""
+        """Load a range of layers; raise WorkerError if the worker reports no progress for `silence_timeout_s`."""
 
     async def unload(self) -> None:
-        """Free the loaded range."""
+        """Free the loaded range of layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +52,11 @@ class Walk:
 
     Attributes:
         model: the model with all its layers.
-        artifact_digest: digest of the model's files.
-        cuts: layers at which the model may be cut, ascending.
-        threads: threads with which the worker computes.
-        turn_path: path of the machine's compute turn.
-        tell: called with each range before it is computed.
+        artifact_digest: SHA-256 over the digests of the model's files.
+        cuts: the legal cuts after layer 0, ascending.
+        threads: number of threads with which the worker computes.
+        turn_path: path of the compute turn's lock file.
+        tell: called with each range of layers before it is computed.
     """
 
     model: ModelFile
@@ -64,13 +67,18 @@ class Walk:
     tell: Callable[[LayerSpan], None]
 
     def ranges(self) -> list[LayerSpan]:
-        """Return the smallest ranges into which the model may be cut, in order."""
+        """Return the ranges of layers between neighbouring legal cuts, from layer 0 to the model's end."""
         return [LayerSpan(*pair) for pair in pairwise([0, *self.cuts, self.model.n_layers])]
 
 
 @dataclass(frozen=True, slots=True)
 class MadeGolden:
-    """The probe, and the distance of rows that were computed one by one from it."""
+    """A model's golden probe, and how well the worker could reproduce it.
+
+    Attributes:
+        golden: the probe; the worker computed all its rows in one step.
+        one_by_one: the distances between the probe's rows and the same rows computed one in each step.
+    """
 
     golden: GoldenProbe
     one_by_one: RowErrors
@@ -80,8 +88,8 @@ async def make_golden(worker: RangeWorker, walk: Walk) -> MadeGolden:
     """Compute a model's golden probe.
 
     Raises:
-        WorkerError: the worker failed; with `not_finite`, `wrong_shape` or `not_reproducible`, its rows cannot serve
-            as a reference.
+        WorkerError: the worker failed; if the code is `not_finite`, `wrong_shape` or `not_reproducible`, the rows that
+            it computed cannot serve as a reference.
     """
     hidden: dict[int, GoldenRows] = {}
     token_ids: tuple[int, ...] = ()
