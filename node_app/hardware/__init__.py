@@ -1,4 +1,4 @@
-"""Reads the machine's cores and memory, with one backend for each operating system.
+"""Reads the number of cores and the memory of this machine, in a different way for each operating system.
 
 Invariant: if a figure cannot be read, it is None; it is never guessed.
 """

@@ -1,6 +1,6 @@
-"""The figures of a machine, and the interface of the backends that read them.
+"""A machine's figures (cores and memory), and the interface of the classes that read them.
 
-Invariant: figures count only the cores and the memory that this process may use (affinity, cgroup limits).
+Invariant: on Linux the figures count only the cores and the memory that this process may use (affinity, cgroups).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class MachineFigures:
 
 
 class Hardware(ABC):
-    """One operating system's way to read the figures."""
+    """Reads this machine's cores and memory. Each operating system has its own subclass."""
 
     @abstractmethod
     def figures(self) -> MachineFigures:
-        """Return the present figures; a figure that the system does not give is None and raises nothing."""
+        """Return the present figures; a figure that the system does not give is None, and no error is raised."""

@@ -1,4 +1,4 @@
-"""Chooses the backend for this machine's operating system."""
+"""Chooses the class that reads cores and memory on this machine's operating system."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def detect_hardware(platform: str = sys.platform) -> Hardware:
-    """Return the backend for a platform, named as in `sys.platform`."""
+    """Return an object that reads cores and memory on `platform`, which is named as in `sys.platform`."""
     if platform == "linux":
         from node_app.hardware.linux import LinuxHardware  # noqa: PLC0415 - other systems lack its calls
 

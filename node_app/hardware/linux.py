@@ -1,6 +1,7 @@
-"""The figures on Linux, from CPU affinity, cgroup v2 limits and /proc/meminfo.
+"""Reads cores and memory on Linux, from CPU affinity, cgroup v2 limits and /proc/meminfo.
 
-Invariant: apart from the affinity, figures are read from files; tests pass their own roots of both file trees.
+Invariant: all figures but the affinity are read from files below two folders, so that tests can name folders of their
+own.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def parse_meminfo(text: str) -> dict[str, int]:
 
 
 def parse_cpu_quota(text: str) -> int | None:
-    """Return the cores that `cpu.max` allows, rounded up and at least 1; None if they are not limited."""
+    """Return the cores that the text of a cgroup's `cpu.max` allows, rounded up, at least 1; None if unlimited."""
     words = text.split()
     if len(words) != 2 or not words[0].isdecimal() or not words[1].isdecimal() or int(words[1]) == 0:
         return None
@@ -48,20 +49,20 @@ def parse_cpu_quota(text: str) -> int | None:
 
 
 def parse_limit_bytes(text: str) -> int | None:
-    """Return a cgroup memory figure in bytes; None if it is `max`, which means unlimited, or no number."""
+    """Return the bytes that the text of a cgroup's memory file gives; None if it is `max` (unlimited) or no number."""
     word = text.strip()
     return int(word) if word.isdecimal() else None
 
 
 class LinuxHardware(Hardware):
-    """Reads the figures of this process on Linux. `proc`, `cgroup`: roots of the two file trees."""
+    """Reads cores and memory on Linux. `proc`, `cgroup`: mount points of the file systems of these names."""
 
     def __init__(self, proc: Path = PROC, cgroup: Path = CGROUP) -> None:
         self._proc = proc
         self._cgroup = cgroup
 
     def figures(self) -> MachineFigures:
-        """Return the present figures."""
+        """Return the cores and the memory that this process may use now."""
         fields = parse_meminfo(_read_text(self._proc / "meminfo") or "")
         limits = list(self._memory_limits())
         total = [fields[name] for name in ("MemTotal",) if name in fields] + [limit for limit, _ in limits]
@@ -79,7 +80,7 @@ class LinuxHardware(Hardware):
         return min([allowed, *(quota for quota in quotas if quota is not None)])
 
     def _memory_limits(self) -> Iterator[tuple[int, int]]:
-        """Yield (limit, in use) in bytes of each cgroup that holds this process and has a limit."""
+        """Yield the memory limit and the memory in use, in bytes, of each cgroup of this process that has a limit."""
         for group in self._groups():
             limit = parse_limit_bytes(_read_text(group / "memory.max") or "")
             used = parse_limit_bytes(_read_text(group / "memory.current") or "")
@@ -87,7 +88,7 @@ class LinuxHardware(Hardware):
                 yield limit, used or 0
 
     def _groups(self) -> list[Path]:
-        """Return this process's cgroup v2 folder and its parents; the smallest limit may be that of any of them."""
+        """Return the folders of this process's cgroup v2 and of its parents, since each of them may set a limit."""
         text = _read_text(self._proc / "self" / "cgroup") or ""
         relative = next((line[3:] for line in text.splitlines() if line.startswith("0::")), None)
         if relative is None:

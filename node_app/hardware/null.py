@@ -1,4 +1,4 @@
-"""The figures on systems that have no backend of their own."""
+"""Counts the cores on operating systems on which the memory cannot be read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from node_app.hardware.base import Hardware, MachineFigures
 
 
 class NullHardware(Hardware):
-    """Counts the cores by Python's own means; the memory is unknown."""
+    """Counts all cores of the machine with `os.cpu_count`; the memory is unknown."""
 
     def figures(self) -> MachineFigures:
-        """Return the present figures."""
+        """Return the number of cores; the memory figures are None."""
         return MachineFigures(cores=os.cpu_count() or 1, memory_total_bytes=None, memory_available_bytes=None)

@@ -1,4 +1,4 @@
-"""The figures on Windows and macOS, which have no cgroups, read with psutil."""
+"""Reads cores and memory with psutil on Windows and macOS, which have no cgroups."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from node_app.hardware.base import Hardware, MachineFigures
 
 
 class PortableHardware(Hardware):
-    """Reads cores and memory with psutil; the cores are physical ones if psutil knows them."""
+    """Reads cores and memory with psutil; counts physical cores if psutil knows them, else logical ones."""
 
     def figures(self) -> MachineFigures:
-        """Return the present figures."""
+        """Return the machine's cores and its present memory."""
         memory = psutil.virtual_memory()
         return MachineFigures(
             cores=psutil.cpu_count(logical=False) or os.cpu_count() or 1,
