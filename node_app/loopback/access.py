@@ -27,7 +27,7 @@ def check_access(hosts: Sequence[str], origins: Sequence[str], port: int) -> Non
     Args:
         hosts: values of the request's Host headers; there must be exactly one.
         origins: values of its Origin headers; programs send none.
-        port: of this endpoint.
+        port: the port of this endpoint.
 
     Raises:
         RequestRefusedError: 403, the Host or an Origin names something else.
@@ -43,7 +43,7 @@ def has_token(authorizations: Sequence[str], token: str) -> bool:
 
     Args:
         authorizations: values of its Authorization headers; there must be exactly one.
-        token: ASCII, as the address file holds it.
+        token: the token in the agent's address file, ASCII.
     """
     expected = f"Bearer {token}".encode()
     return len(authorizations) == 1 and hmac.compare_digest(authorizations[0].encode(), expected)

@@ -3,8 +3,9 @@
 h11 parses and writes HTTP/1.1. This module adds deadlines for the head, for the body and for a client that does not
 read, and notices if a client leaves.
 
-Invariants: no more of a request is held than the limits allow. Every write waits for room in the transport's buffer, so
-no more than that waits for the client. The connection ends after one answer; its creator closes it. One event loop.
+Invariants: no more of a request is held in memory than the limits allow. Every write waits until the transport's buffer
+has room again, so a slow client makes the node hold little more than that buffer. A connection serves one request; the
+code that created it closes it. Everything runs on one event loop.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Head:
 
 
 class HttpConnection:
-    """One connection: `read_head`, then `read_body`, then `answer`, or `begin`, `send` and `end`; at last `close`."""
+    """One connection. Call `read_head`, `read_body`, then `answer` (or `begin`, `send` and `end`), and last `close`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limits: ConnectionLimits) -> None:
         self._limits = limits
@@ -88,7 +89,7 @@ class HttpConnection:
         """Return the request's whole body.
 
         Raises:
-            RequestRefusedError: 413, it is too large; 408, it did not come in time; 400, it does not match its head.
+            RequestRefusedError: 413: the body is too large; 408: it did not come in time; 400: it is malformed.
             ClientGoneError: the client left.
         """
         if int(head.value("content-length") or 0) > self._limits.body_max_bytes:  # h11 has checked it
@@ -107,7 +108,7 @@ class HttpConnection:
         return bytes(body)
 
     async def gone(self) -> None:
-        """Return when the client closes its side of the connection, or has sent `linger_max_bytes` more.
+        """Return as soon as the client has closed its side of the connection or sent more than `linger_max_bytes`.
 
         Bytes that it sends after its request are dropped. Call it only after the request was read.
         """
@@ -133,21 +134,21 @@ class HttpConnection:
         await self.end()
 
     async def begin(self, status: int, headers: Headers) -> None:
-        """Send the head of an answer; raises ClientGoneError."""
+        """Send the head of an answer; raises ClientGoneError if the client left or does not read."""
         fixed = [("Connection", "close"), ("X-Content-Type-Options", "nosniff")]
         reason = HTTPStatus(status).phrase
         await self._write(h11.Response(status_code=status, headers=[*headers, *fixed], reason=reason))
 
     async def send(self, data: bytes) -> None:
-        """Send a part of the answer's body and wait until the transport has room; raises ClientGoneError."""
+        """Send a part of the answer's body and wait for room in the buffer; raises ClientGoneError as `begin` does."""
         await self._write(h11.Data(data=data))
 
     async def end(self) -> None:
-        """End the answer; raises ClientGoneError."""
+        """End the answer; raises ClientGoneError as `begin` does."""
         await self._write(h11.EndOfMessage())
 
     async def close(self) -> None:
-        """Close the connection. A client that is still sending gets `linger_s` to read its answer first. Idempotent."""
+        """Close the connection; a client that is still sending first gets `linger_s` to read the answer. Idempotent."""
         if self.is_answered and self._http.their_state in {h11.IDLE, h11.SEND_BODY, h11.ERROR}:
             await self._linger()
         self._writer.close()
@@ -194,7 +195,7 @@ class HttpConnection:
 
 
 def _not_http(error: h11.RemoteProtocolError) -> RequestRefusedError:
-    """Return the refusal with h11's status (400, 431 or 501), without its text, which may repeat the request."""
+    """Return the refusal with h11's status (400, 431 or 501) but without h11's text, which may quote the request."""
     status = HTTPStatus(error.error_status_hint)
     if status is HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE:
         return _head_too_large()

@@ -1,4 +1,4 @@
-"""The deadlines and bounds that an endpoint on loopback sets its clients."""
+"""The deadlines and bounds that an endpoint on loopback sets for its clients."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Deadlines and bounds of one endpoint.
+    """Deadlines and bounds for the clients of one endpoint.
 
     Attributes:
-        connections_max: served at once; as many more are answered 503, and further ones are closed unanswered.
-        end_grace_s: time for answers in progress if the server ends.
-        head_max_bytes: of a request's head, blank line included.
-        head_timeout_s: from the connection to the end of the head.
-        body_max_bytes: of a request's body; 0 if requests have none.
-        body_timeout_s: from the end of the head to the end of the body.
-        stall_s: if a client reads nothing for this long, its connection is closed.
-        linger_s: after a refusal, bytes that the client still sends are read and dropped for this long; otherwise it
-            would never see the refusal.
-        linger_max_bytes: dropped at most, also of bytes that come while a client is answered.
+        connections_max: connections served at once; as many more are answered 503, further ones closed unanswered.
+        end_grace_s: time that answers in progress get if the server ends.
+        head_max_bytes: the largest head of a request, its blank line included.
+        head_timeout_s: time from the connection to the end of the head.
+        body_max_bytes: the largest body of a request; 0 if requests must not have one.
+        body_timeout_s: time from the end of the head to the end of the body.
+        stall_s: a client that reads nothing for this long is disconnected.
+        linger_s: if the client still sends when it is answered, its bytes are read and dropped for this long before
+            the connection is closed; otherwise the client might never see the answer.
+        linger_max_bytes: the most bytes that are dropped after a request; a client that sends more is disconnected.
     """
 
     connections_max: int = 32

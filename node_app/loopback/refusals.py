@@ -1,4 +1,4 @@
-"""The reasons for which a request on loopback is refused before its endpoint handles it.
+"""The reasons to refuse a request on loopback before its endpoint handles it.
 
 Invariants: pure. Each endpoint turns a reason into its own JSON answer. No part of the request is kept.
 """
@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 
 class Reason(Enum):
-    """The rule that a request broke."""
+    """The reason to refuse a request. OTHER_HOST, OTHER_ORIGIN: the Host or Origin header names something else."""
 
     NOT_HTTP = auto()
     HEAD_TOO_LARGE = auto()

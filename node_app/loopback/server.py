@@ -1,8 +1,8 @@
 """Listens on loopback for one endpoint and serves each connection in a task of its own.
 
-Invariants: it listens on 127.0.0.1 only. A bounded number of connections is served; as many more are answered 503, and
-further ones are closed unanswered. Every connection is closed by its task, and none outlives the server. One event
-loop.
+Invariants: the server listens on 127.0.0.1 only. A bounded number of connections is served; as many more are answered
+503, and further ones are closed unanswered. Every connection is closed by its task, and none outlives the server.
+Everything runs on one event loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BACKLOG: Final = 32
 
 
 def bind_loopback(port: int) -> socket.socket:
-    """Return a listening socket on loopback; `port` 0 takes a free one.
+    """Return a socket that listens on loopback; if `port` is 0, at any free port.
 
     Raises:
         OSError: the port is taken, or this user may not listen on it.
@@ -37,7 +37,7 @@ def bind_loopback(port: int) -> socket.socket:
 
 
 class LocalServer:
-    """Serves connections while its context lasts. Owns the socket."""
+    """Serves the connections of a listening socket, which it owns, while its `async with` block runs."""
 
     def __init__(
         self,
@@ -46,13 +46,13 @@ class LocalServer:
         refuse: Callable[[HttpConnection], Awaitable[None]],
         limits: ConnectionLimits,
     ) -> None:
-        """Serve connections of a socket.
+        """Prepare to serve the connections of a socket.
 
         Args:
-            listening: from `bind_loopback`.
-            serve: answers one request; does not close the connection.
-            refuse: answers that there are too many requests at once; does not close the connection.
-            limits: of all connections.
+            listening: the socket, made by `bind_loopback`.
+            serve: reads and answers the request of a connection; does not close the connection.
+            refuse: answers that there are too many connections at once; does not close the connection.
+            limits: deadlines and bounds for the clients.
         """
         self._listening = listening
         self._serve = serve

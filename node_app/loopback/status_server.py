@@ -52,7 +52,7 @@ _REFUSALS: Final = {
 
 
 class _StatusError(Exception):
-    """The request is answered with an error status and a message."""
+    """The request is answered with this HTTP error status and message."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ class _StatusError(Exception):
 
 
 class StatusServer:
-    """Serves the status while its context lasts, and keeps the address file for as long. Runs on the agent's loop."""
+    """Serves the agent's status, and keeps the address file, while its `async with` block runs on the agent's loop."""
 
     def __init__(self, agent: Agent, model: ModelFile, recent: RecentLines, api_url: str | None) -> None:
         self._agent = agent
@@ -92,7 +92,7 @@ class StatusServer:
         await _answer(connection, HTTPStatus.SERVICE_UNAVAILABLE, _error("too many requests at once"))
 
     async def _respond(self, connection: HttpConnection) -> tuple[HTTPStatus, dict[str, object]]:
-        """Read a request and return its answer; raises ClientGoneError."""
+        """Read a request and return its answer; raises ClientGoneError if the client left."""
         try:
             head = await connection.read_head()
             _check_head(head)
@@ -110,7 +110,7 @@ class StatusServer:
             return HTTPStatus.INTERNAL_SERVER_ERROR, _error("the node failed")
 
     def _authorise(self, head: Head) -> None:
-        """Refuse a request unless a program of this machine sends it that can read the state directory.
+        """Refuse a request unless it comes from a program of this machine that can read the state directory.
 
         Raises:
             RequestRefusedError: 403, the Host or an Origin names something else.
@@ -172,11 +172,12 @@ class StatusServer:
 
 
 def _check_head(head: Head) -> None:
-    """Refuse a head that no client of this endpoint sends.
+    """Refuse a request's head that no proper client of this endpoint would send.
 
     Raises:
-        _StatusError: too many headers, a header twice, or another method or target.
-        RequestRefusedError: it announces a chunked body.
+        _StatusError: there are too many headers, a header comes twice, the method is neither GET nor POST, or the
+            target is no path.
+        RequestRefusedError: the head announces a chunked body.
     """
     names = [name for name, _ in head.headers]
     if len(names) > HEADERS_MAX:

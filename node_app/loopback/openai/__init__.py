@@ -1,6 +1,6 @@
-"""The OpenAI API of this machine's own worker, on loopback: `http://127.0.0.1:PORT/v1`.
+"""The OpenAI API that this node serves to its own machine, on loopback: `http://127.0.0.1:PORT/v1`.
 
-If a node holds the whole model, it answers here, with or without a site. Requests, answers, errors and streams are the
+A node that holds the whole model serves it, with or without a site. Requests, answers, errors and streams are the
 same as at the site's Gateway, since both use the same modules (`meshnet.openai`, `meshnet.generation`,
 `meshnet.vocab`).
 """

@@ -1,8 +1,8 @@
 """Answers a generation request, streamed or whole.
 
 Invariants: an answer begins only after the worker has opened the session, so every earlier failure has an HTTP status
-of its own; if a stream fails later, it ends with an error event. The session is closed on the worker once in any case,
-also if the client leaves. Texts are never logged.
+of its own; if a stream fails later, it ends with an error event. The session is closed on the worker exactly once, even
+if the client leaves. Prompts and completions are never logged.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class Answering:
         """Answer with the model that the node serves.
 
         Args:
-            model: the node's only one.
+            model: the model that the worker has loaded.
             sessions: opens sessions on the node's worker.
-            node_name: the name of this machine in telemetry.
-            tokenise_timeout_s: for rendering and tokenising a prompt, and for the wait until it is this prompt's turn;
-                the first request loads the vocabulary as well.
+            node_name: the name of this node in telemetry.
+            tokenise_timeout_s: time to wait for other prompts, to render and tokenise a prompt and, in the first
+                request, to load the vocabulary.
         """
         self._model = model
         self._sessions = sessions
@@ -72,7 +72,7 @@ class Answering:
         self._tokenise_timeout_s = tokenise_timeout_s
 
     async def answer(self, connection: HttpConnection, spec: GenerationSpec) -> None:
-        """Run a generation and send it to the client.
+        """Run the generation that a request asks for, and send its answer to the client.
 
         Raises:
             MeshnetError: the request was refused, or the generation failed before anything was sent.

@@ -25,7 +25,7 @@ API_LIMITS: Final = ConnectionLimits(body_max_bytes=BODY_MAX_BYTES)
 
 
 def bind_api(port: int) -> socket.socket:
-    """Return the API's listening socket; `port` 0 takes a free one.
+    """Return the API's listening socket; if `port` is 0, at any free port.
 
     Raises:
         SettingsError: the port is taken, or this user may not listen on it.
@@ -38,7 +38,7 @@ def bind_api(port: int) -> socket.socket:
 
 
 def api_url(listening: socket.socket) -> str:
-    """Return the base URL for clients."""
+    """Return the API's base URL for clients."""
     return f"http://{LOOPBACK}:{listening.getsockname()[1]}/v1"
 
 
@@ -46,9 +46,9 @@ def build_api(listening: socket.socket, agent: Agent, model: ModelFile) -> Local
     """Build the API's server.
 
     Args:
-        listening: from `bind_api`; the server owns it from now on.
-        agent: runs the worker.
-        model: served by the worker as a whole.
+        listening: the socket, made by `bind_api`; the server owns it from now on.
+        agent: the agent that runs the worker.
+        model: the whole model that the worker serves.
     """
     served = ServedModel(agent, model)
     answering = Answering(served, agent.sessions.local, agent.settings.name)

@@ -46,7 +46,7 @@ _PARSERS: Final[dict[str, Callable[[bytes], GenerationSpec]]] = {
 
 
 class _WrongMethodError(RequestError):
-    """The endpoint does not take the request's method; answered 405 with the `allowed` ones."""
+    """The endpoint does not take the request's method. The answer has status 405 and lists the `allowed` methods."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         refusal = http_refusals.wrong_method(allowed)
@@ -60,7 +60,7 @@ def _allow(head: Head, methods: tuple[str, ...]) -> None:
 
 
 class Endpoints:
-    """Answers the one request of a connection. `port` and `limits` are those of the API's server."""
+    """Reads the one request of a connection and answers it. `port` and `limits` are those of the API's server."""
 
     def __init__(self, port: int, model: ServedModel, answering: Answering, limits: ConnectionLimits) -> None:
         self._port = port
@@ -69,7 +69,7 @@ class Endpoints:
         self._answering = answering
 
     async def serve(self, connection: HttpConnection) -> None:
-        """Read one request and answer it.
+        """Read a connection's request and answer it.
 
         Raises:
             ClientGoneError: the client left or does not read.
@@ -89,7 +89,7 @@ class Endpoints:
             await _refuse(connection, MeshnetError("internal_error", "Internal error", "The node failed."))
 
     async def refuse(self, connection: HttpConnection) -> None:
-        """Answer that there are too many connections at once; raises ClientGoneError."""
+        """Answer that there are too many connections at once; raises ClientGoneError if the client left."""
         message = "This machine already answers as many requests as it can; try again later."
         await _refuse(connection, RequestError("node_busy", message, status=503, error_type=SERVER_ERROR))
 
@@ -129,7 +129,7 @@ async def _answer(connection: HttpConnection, answer: ResponsePart) -> None:
 
 
 async def _refuse(connection: HttpConnection, error: MeshnetError) -> None:
-    """Answer with an error object; if an answer has begun, cut it instead, so that the client sees that it failed."""
+    """Answer with an error object; if an answer has already begun, cut the connection, so that the client notices."""
     if connection.is_answered:
         connection.abort()
         return

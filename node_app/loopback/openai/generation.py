@@ -1,8 +1,8 @@
-"""One local generation: turns the events of a session into text and telemetry for its one reader.
+"""One generation of the local API: turns the events of its session into text and telemetry for one reader.
 
-Invariants: yields any number of deltas and updates, then exactly one `Finished` or `Failed`; the session is closed on
-the worker before that. A token is acknowledged when the reader asks for the next event, so a slow client delays only
-its own session. One event loop.
+Invariants: a generation yields any number of text deltas and telemetry updates, then exactly one `Finished` or
+`Failed`; the session is closed on the worker before that. A token is acknowledged when the reader asks for the next
+event, so a slow client delays only its own session. Everything runs on one event loop.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OwnStage:
-    """This node as the only stage of the route, in the form that telemetry shows."""
+    """This node as the only stage of a route, in the form in which telemetry shows stages."""
 
     node_name: str
     layer_begin: int
@@ -44,7 +44,7 @@ class OwnStage:
 
 
 class LocalGeneration:
-    """One generation on an open session. `board`: already knows the prompt and the stage."""
+    """One generation on an open session. `board`: collects telemetry; the caller has set its prompt and stage."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class LocalGeneration:
 
     @property
     def usage(self) -> Usage:
-        """The tokens of the prompt, and of the completion so far."""
+        """The number of tokens in the prompt, and in the completion so far."""
         return Usage(self._prompt_tokens, self._answer.tokens)
 
     async def events(self) -> AsyncGenerator[GenerationEvent, None]:
@@ -119,7 +119,7 @@ class LocalGeneration:
 
 
 def _explained(error: MeshnetError) -> MeshnetError:
-    """Return the error as the client should see it: to the worker a client that does not read is a lost Gateway."""
+    """Return the error to show the client: if the client read too slowly, the worker wrongly reports a lost Gateway."""
     if error.code != FailureCode.GATEWAY_LOST:
         return error
     return MeshnetError("client_too_slow", "Cancelled", "The client did not take the answer fast enough.")

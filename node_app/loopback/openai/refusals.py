@@ -1,6 +1,6 @@
-"""Turns the refusals of the HTTP connection into errors of the OpenAI API.
+"""Turns the refusals of HTTP requests into errors of the OpenAI API.
 
-Invariants: pure; every reason has a code and a message; the status is that of the refusal.
+Invariants: pure; every reason has a code and a message of its own; the HTTP status stays that of the refusal.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def explain_refusal(refused: RequestRefusedError, port: int, limits: ConnectionL
     """Return the error that the client gets.
 
     Args:
-        refused: raised by the connection or by `check_access`.
-        port: of the API.
-        limits: of the API's connections.
+        refused: the refusal that the connection or `check_access` raised.
+        port: the API's port.
+        limits: deadlines and bounds for the API's clients.
     """
     match refused.reason:
         case Reason.NOT_HTTP | Reason.HEAD_TOO_LARGE:

@@ -32,12 +32,12 @@ _PART_SUFFIX: Final = re.compile(r"-\d{5}-of-\d{5}$")
 
 
 def model_name(model: ModelFile) -> str:
-    """Return the model's name in requests: the file's name without part number and ending."""
+    """Return the name by which requests ask for the model: the file's name without part number and ending."""
     return _PART_SUFFIX.sub("", model.paths[0].stem)
 
 
 class ServedModel:
-    """The model that this node holds as a whole. One event loop."""
+    """The model that this node holds as a whole. Use it on one event loop."""
 
     def __init__(self, agent: Agent, model: ModelFile) -> None:
         self.name = model_name(model)
@@ -79,13 +79,13 @@ class ServedModel:
         )
 
     async def vocabulary(self, context_length: int) -> Vocabulary:
-        """Return the vocabulary; the first call loads it.
+        """Return the model's vocabulary; the first call loads it.
 
         Args:
-            context_length: of the loaded shard, in positions.
+            context_length: the most positions of a session on the loaded shard.
 
         Raises:
-            VocabularyError: it cannot be loaded; the next call tries again.
+            VocabularyError: the vocabulary cannot be loaded; the next call tries again.
         """
         if self._loading is None:
             self._loading = asyncio.create_task(self._load(context_length), name="vocabulary")
@@ -97,7 +97,7 @@ class ServedModel:
             raise
 
     async def tokenise(self, vocabulary: Vocabulary, prompt: Prompt) -> tuple[int, ...]:
-        """Wait for this prompt's turn, tokenise it in a thread, and return its token ids.
+        """Tokenise a prompt in a thread and return its token ids; waits while two others are being tokenised.
 
         Raises:
             VocabularyError: the text is too large, or the template refuses the conversation.
