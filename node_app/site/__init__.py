@@ -1,5 +1,5 @@
-"""The node's requests to the site: enrolment, identity, the control connection and golden rows.
+"""The node's requests to its site (enrolment, golden probes), the control connection, and the node's identity.
 
-Invariants: the node dials, the site never does; every answer of the site is bounded in size and checked before it is
-used. These modules know neither sessions nor the worker.
+Invariants: the node opens every connection, the site none. Every answer of the site is bounded in size and checked
+before it is used. These modules know neither sessions nor the worker.
 """

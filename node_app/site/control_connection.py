@@ -1,8 +1,8 @@
 """The control connection to the site, held for as long as the node runs.
 
-Invariants: decides nothing about the protocol (`control_machine.py` does) and nothing about sessions (`SiteStages`
-does); tries for ever, with jittered exponential waits, except if the site says that trying again cannot help; every
-wait has a deadline; only the monotonic clock is read. One event loop.
+Invariants: `control_machine.py` decides everything about the protocol, and `SiteStages` everything about sessions. A
+lost connection is made anew, after jittered exponential waits and without end, except if the site says that trying
+again cannot help. Every wait has a deadline. Only the monotonic clock is read. Everything runs on one event loop.
 """
 
 from __future__ import annotations
@@ -63,23 +63,23 @@ class NodeRefusedError(MeshnetError):
 
 
 class SiteStages(Protocol):
-    """The stages that the site opens and closes on this node. Called on the event loop; must not block."""
+    """Opens and closes this node's stages for the site. Called on the event loop, so its methods must not block."""
 
     def keys(self) -> Iterable[SessionKey]:
-        """Return the sessions that are open: a hello lists them."""
+        """Return the open sessions, which the node lists in its hello to the site."""
 
     def open(self, request: control_pb2.OpenStage) -> None:
-        """Begin to open a stage; answers the site by itself."""
+        """Begin to open a stage; the result is sent to the site when it is known."""
 
     def close(self, key: SessionKey, reason: str) -> None:
-        """Close a session, also one that is being opened. Idempotent."""
+        """Close a session that is open or is being opened. Idempotent."""
 
     def keep_only(self, keep: Iterable[SessionKey]) -> None:
-        """Close the sessions that the site no longer wants after a reconnect."""
+        """Close all sessions except those in `keep`, which the site still wants after a reconnect."""
 
 
 class ControlListener(Protocol):
-    """Told about the control connection, by calls on the event loop that must not block."""
+    """Gets the news of the control connection. Called on the event loop, so its methods must not block."""
 
     def build_report(self) -> control_pb2.NodeReport:
         """Return a report of the node's present state."""
@@ -88,7 +88,7 @@ class ControlListener(Protocol):
         """Note that the site accepted the node."""
 
     def on_report_stored(self, report_id: int, earned_micros: int | None) -> None:
-        """Note that the site plans with this report from now on; `earned_micros` as in `StoredTold`."""
+        """Note that the site has stored the report `report_id`; `earned_micros` is as in `StoredTold`."""
 
     def on_notice(self, code: str, message: str) -> None:
         """Note why the site does not use this node; both are empty if nothing is wrong any more."""
@@ -98,14 +98,14 @@ class ControlListener(Protocol):
 
 
 def control_url(site_url: str) -> str:
-    """Return the WebSocket address of a site's control socket."""
+    """Return the WebSocket address at which a site takes control connections."""
     parts = urlsplit(site_url)
     scheme = "wss" if parts.scheme == "https" else "ws"
     return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + CONTROL_PATH, "", ""))
 
 
 class ControlConnection:
-    """Holds the control connection. `run` owns every task and socket; cancel it to end."""
+    """Holds the control connection. `run` owns all tasks and sockets; to end the connection, cancel `run`."""
 
     def __init__(
         self, url: str, key: SigningKey, stages: SiteStages, listener: ControlListener, jitter: Callable[[], float]
@@ -119,7 +119,7 @@ class ControlConnection:
         self._has_work = asyncio.Event()
 
     def send(self, message: control_pb2.NodeMessage) -> bool:
-        """Queue a message; False if no connection is open, and the message is dropped (see `ControlMachine.send`)."""
+        """Queue a message and return True; if no connection is open, drop the message and return False."""
         if self._machine is None or not self._machine.send(message):
             return False
         self._has_work.set()
@@ -130,7 +130,7 @@ class ControlConnection:
         return self.send(control_pb2.NodeMessage(report=self._listener.build_report()))
 
     async def run(self) -> None:
-        """Hold the connection, dialling again whenever it is lost, until cancelled.
+        """Hold the connection, and dial again whenever it is lost, until this call is cancelled.
 
         Raises:
             NodeRefusedError: the site refused the node for good.
@@ -146,7 +146,7 @@ class ControlConnection:
             await asyncio.sleep(delay_s)
 
     async def _hold_once(self, machine: ControlMachine) -> str:
-        """Hold one connection and return why it ended."""
+        """Hold one connection until it is lost and return the reason, for people."""
         self._machine = machine
         try:
             async with connect(
@@ -174,7 +174,7 @@ class ControlConnection:
         return "closed"
 
     async def _greet(self, socket: ClientConnection, machine: ControlMachine) -> float:
-        """Exchange challenge, hello and welcome; return the heartbeat in seconds."""
+        """Exchange challenge, hello and welcome with the site; return the welcome's `heartbeat_s`."""
         async with asyncio.timeout(GREETING_TIMEOUT_S):
             while True:
                 machine.receive(_binary(await socket.recv()))

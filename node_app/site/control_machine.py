@@ -1,8 +1,9 @@
 """The node's side of the control connection, without I/O.
 
-Invariants: pure; bytes in, events and bytes out. The site speaks first (challenge), then the node (hello), then the
-site (welcome). A message that is out of this order, undecodable or too large closes the connection (`ProtocolError`).
-After a refusal or an error nothing is sent any more. Source: control.proto, docs/wire.md.
+Invariants: pure: it takes the site's messages as bytes, and gives events and the node's messages. The site sends a
+challenge first, then the node a hello, then the site a welcome. A message that is out of this order, undecodable or too
+large closes the connection (`ProtocolError`). After a refusal or an error nothing is sent any more. Source:
+control.proto, docs/wire.md.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ REFUSED_VERSION = "version_mismatch"
 
 
 class ControlPhase(Enum):
-    """How far the greeting of site and node has come."""
+    """How far the exchange of challenge, hello and welcome has come."""
 
     AWAIT_CHALLENGE = auto()
     AWAIT_WELCOME = auto()
@@ -47,9 +48,9 @@ class Welcomed:
     """The site accepted the node.
 
     Attributes:
-        heartbeat_s: the longest time between two reports of the node.
-        relay_url: of the relay that the node connects to; empty if the site names none.
-        keep: those sessions of the hello that the site still wants; the node closes the others.
+        heartbeat_s: the longest time that may pass between two reports of the node.
+        relay_url: address of the relay to which the node connects; empty if the site names none.
+        keep: the sessions from the node's hello that the site still wants; the node closes the others.
     """
 
     node_id: str
@@ -76,7 +77,7 @@ class CloseAsked:
 
 @dataclass(frozen=True, slots=True)
 class StoredTold:
-    """The site plans with this report (or a newer one) from now on.
+    """The site has stored the report `report_id`, or a newer one, and plans routes with it.
 
     Attributes:
         earned_micros: micro-credits that the owner has earned and not yet made spendable; None if they did not change.
@@ -88,7 +89,7 @@ class StoredTold:
 
 @dataclass(frozen=True, slots=True)
 class NoticeTold:
-    """The site tells the volunteer about a problem with this node; both fields are empty if it is solved."""
+    """The site tells why it does not use this node; both fields are empty if it uses the node again."""
 
     code: str
     message: str
@@ -96,7 +97,7 @@ class NoticeTold:
 
 @dataclass(frozen=True, slots=True)
 class SiteRefused:
-    """The site closes the connection and says why."""
+    """The site refused the node, or speaks no wire version that this node speaks. The connection is closed."""
 
     code: str
     message: str
@@ -109,7 +110,7 @@ class ControlMachine:
     """The protocol state of one connection; a new connection needs a new machine. Not thread-safe.
 
     Attributes:
-        was_open: the site welcomed the node on this connection.
+        was_open: whether the site has accepted the node on this connection.
     """
 
     def __init__(self, key: SigningKey, software_version: str, open_sessions: Iterable[SessionKey]) -> None:
@@ -123,14 +124,14 @@ class ControlMachine:
 
     @property
     def phase(self) -> ControlPhase:
-        """How far the greeting has come."""
+        """How far the exchange of challenge, hello and welcome has come."""
         return self._phase
 
     def receive(self, data: bytes) -> None:
-        """Handle one message of the site; `events` and `messages_to_send` give the results.
+        """Handle one message of the site; `events` and `messages_to_send` then return the results.
 
         Raises:
-            ProtocolError: it breaks the protocol; the caller closes the connection.
+            ProtocolError: the message breaks the protocol; the caller closes the connection.
         """
         if self._phase is ControlPhase.CLOSED:
             return  # the site sent it before it saw that this side had closed
@@ -202,7 +203,7 @@ class ControlMachine:
         )
 
     def send(self, message: control_pb2.NodeMessage) -> bool:
-        """Queue a message; False if the connection is not open, and the message is dropped.
+        """Queue a message and return True; if the connection is not open, drop the message and return False.
 
         The site misses nothing by that: the next hello lists the open sessions, and the first report gives the rest.
         """

@@ -1,7 +1,8 @@
 """Enrols this installation at a site: `POST /api/nodes/enrol`.
 
-Invariants: one bounded request, blocking (the agent runs it in a thread); the answer is checked before it is used. A
-refusal that only a person can change and a site that does not answer raise different errors. The token is never logged.
+Invariants: enrolment is one request, bounded in time and in the size of its answer. It blocks, so the agent runs it in
+a thread. The answer is checked before it is used. A refusal that only a person can change and a site that does not
+answer raise different errors. The token is never logged.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class EnrolmentRefusedError(MeshnetError):
 
 @dataclass(frozen=True, slots=True)
 class EnrolmentRequest:
-    """One enrolment.
+    """The data with which a node enrols at a site.
 
     Attributes:
-        site_url: without a trailing slash.
-        token: gives the node to the user who made it.
-        public_key: of this installation's signing key.
-        name: of the node, for people.
+        site_url: the site's address, without a trailing slash.
+        token: an enrolment token; the node will belong to the user who made the token.
+        public_key: the public part of this installation's signing key.
+        name: the node's name, for people.
     """
 
     site_url: str
@@ -47,7 +48,7 @@ class EnrolmentRequest:
 
 
 def enrol(request: EnrolmentRequest) -> str:
-    """Enrol this node and return its id at the site. Blocking; idempotent for the same key and owner.
+    """Enrol a node and return the id that the site gives it. Blocking; idempotent for the same key and owner.
 
     Raises:
         EnrolmentRefusedError: the site refused for good; the message holds its reason.
@@ -71,14 +72,14 @@ def enrol(request: EnrolmentRequest) -> str:
 
 
 def read_answer(status: int, data: bytes) -> str:
-    """Return the node id in an answer.
+    """Return the node id from the site's answer to an enrolment.
 
     Args:
-        status: of HTTP.
+        status: the answer's HTTP status.
         data: the answer's body; it may be anything.
 
     Raises:
-        EnrolmentRefusedError: the site refused for good, or it is no Meshnet site.
+        EnrolmentRefusedError: the site refused for good, or the answer is not that of a Meshnet site.
         TransferError: the status says that the site is not ready.
     """
     if status in RETRY_STATUSES:

@@ -1,8 +1,8 @@
-"""Asks a site for the golden rows at both ends of a shard: `GET /api/models/DIGEST/golden/BEGIN/END`.
+"""Asks a site for the golden probe's rows at both ends of a shard: `GET /api/models/DIGEST/golden/BEGIN/END`.
 
-Invariants: one request at a time, bounded in bytes and time, blocking (the agent runs it in a thread). The answer is
-checked before it is used, and kept until `forget`, so a shard that is loaded again is tested without the site. The
-request carries neither token nor key: the rows are no secret.
+Invariants: one request at a time, bounded in bytes and time. It blocks, so the agent runs it in a thread. The answer is
+checked before it is used, and kept until `forget`, so a shard that is loaded again is tested without asking the site.
+The request carries neither token nor key, since the rows are no secret.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ FIND_TIMEOUT_S: Final = 60.0
 
 
 class GoldenSource:
-    """The golden probes of one site.
+    """Fetches golden probes from a site and keeps them.
 
     Args:
-        site_url: without a trailing slash.
-        timeout_s: for a whole answer.
+        site_url: the site's address, without a trailing slash.
+        timeout_s: the time in which the site must have sent a whole answer.
     """
 
     def __init__(self, site_url: str, timeout_s: float = FIND_TIMEOUT_S) -> None:
@@ -45,14 +45,14 @@ class GoldenSource:
         self._asking = threading.Lock()
 
     def find(self, artifact_digest: bytes, layers: LayerSpan) -> GoldenProbe | None:
-        """Return the golden probe to test these layers with; None if the site has none. Blocking.
+        """Return the golden probe with which to test these layers; None if the site has none. Blocking.
 
-        The answer's body is read until `timeout_s` is over, and READ_TIMEOUT_S longer at most. The library reads the
-        headers without a deadline for them as a whole, so the caller must set one of its own. While an earlier call
-        still reads, another one raises at once, so there is never more than one request.
+        The answer's body is read until `timeout_s` is over, and READ_TIMEOUT_S longer at most. `requests` sets no
+        deadline for the headers as a whole, so the caller must stop waiting by itself. If an earlier call has not
+        returned yet, this one raises at once, so there is never more than one request.
 
         Raises:
-            TransferError: no answer, or one that is no golden probe of this artifact; ask again later.
+            TransferError: the site sent no answer in time, or no golden probe of this artifact; ask again later.
         """
         if not self._asking.acquire(blocking=False):
             raise too_slow()
@@ -62,7 +62,7 @@ class GoldenSource:
             self._asking.release()
 
     def forget(self, artifact_digest: bytes, layers: LayerSpan) -> None:
-        """Drop a kept probe that was of no use, so that the next `find` asks the site, which may have a better one."""
+        """Drop a kept probe that the shard failed or that could not be used, so that `find` asks the site again."""
         self._known.pop((artifact_digest, layers), None)
 
     def _find(self, artifact_digest: bytes, layers: LayerSpan) -> GoldenProbe | None:
@@ -97,14 +97,14 @@ class GoldenSource:
 
 
 def read_golden(data: bytes, artifact_digest: bytes) -> GoldenProbe:
-    """Return the golden probe in a site's answer.
+    """Return the golden probe from a site's answer.
 
     Args:
         data: the answer's body; it may be anything.
-        artifact_digest: of the node's model files.
+        artifact_digest: digest of the node's own model files.
 
     Raises:
-        TransferError: it is no golden probe of this artifact.
+        TransferError: the body is no golden probe of the model with this digest.
     """
     try:
         golden = parse_golden(data)

@@ -1,7 +1,7 @@
 """The identity of this installation: one Ed25519 key for its whole life, and the node id that each site gave it.
 
-Invariants: the key is drawn once and never leaves the state directory; node ids are kept by site, so that a node which
-serves another site for a while is known to the first when it comes back. Files are private and written whole.
+Invariants: the key is generated once and never leaves the state directory. Node ids are kept for each site, so that a
+node which serves another site for a while is still known when it comes back. Files are private and written whole.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ SITES_LIMIT_BYTES = 64 * 1024
 
 
 class IdentityStore:
-    """Keeps the key and the node ids in a state directory; the caller has prepared and locked it."""
+    """Keeps the key and the node ids in a state directory, which the caller has prepared and locked."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def signing_key(self) -> SigningKey:
-        """Return this installation's key; the first call ever draws it.
+        """Return this installation's key; if the state directory has none yet, generate it.
 
         Raises:
-            StateError: the file exists but holds no key. It is never replaced, since sites know the node by its key.
+            StateError: the key's file is damaged or unreadable. It is never replaced: sites know the node by its key.
         """
         path = self._directory / KEY_FILE
         data = read_bounded(path, PRIVATE_KEY_BYTES)

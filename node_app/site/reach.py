@@ -1,8 +1,8 @@
 """Chooses the address on which the worker listens for peers.
 
 Invariants: by default it is this machine's address on the way to the site: loopback if the site runs on this machine,
-else the address in the network that leads to the site. Whether peers can reach it is found out by trying, never
-assumed. Nothing here sends a packet.
+else the address of the network interface that leads to the site. Nothing here sends a packet, so nothing is known of
+whether peers can reach the address.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 def choose_listen_address(site_url: str, carrier: Carrier, link_listen: str | None) -> str:
-    """Return `host:port` for the worker to listen on, empty if it must not listen; arguments as in `NodeSettings`."""
+    """Return `host:port` at which the worker is to listen, empty if it must not; arguments are as in `NodeSettings`."""
     if carrier is Carrier.RELAY or not site_url:
         return ""
     if link_listen is not None:
