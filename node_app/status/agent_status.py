@@ -1,4 +1,4 @@
-"""Reads the agent's status from an answer of its endpoint. The tray and the doctor use it.
+"""Reads the agent's status from an answer of its status endpoint, for the tray and the doctor.
 
 Invariants: pure; every field is checked for type and range, because another program may listen on the port that an
 agent had; unknown fields are ignored, so that an older tray can read the status of a newer agent.
@@ -28,16 +28,16 @@ class AgentStatus:
     """The status of an agent at one moment.
 
     Attributes:
-        reason: why it does not serve, for people; empty while all is well.
+        reason: why the node does not serve, for people; empty while all is well.
         self_test: the result of the loaded shard's self test, e.g. "passed"; empty if an older agent does not give it.
         self_test_words: figures of the self test, for people.
-        notice: a problem with this node that the site has told of, for people; empty if there is none.
+        notice: why the site does not use this node, for people; empty if the site named no problem.
         site_url: empty if the node serves its own machine only.
         api_url: base URL of the OpenAI API for programs of this machine; empty if it is not open.
         layer_begin, layer_end: the shard, a half-open range of the model's `n_layers` layers.
-        tokens_per_s: token events a second, over the last two seconds; 0 if the shard has no tail.
+        tokens_per_s: token events a second, over the last seconds; 0 if the shard is not the tail.
         resident_bytes: memory of the worker; 0 if unknown.
-        credits_micros: earned by this node's owner, in micro-credits; None if the agent does not know.
+        credits_micros: micro-credits that the node's owner has earned and not yet made spendable; None if unknown.
     """
 
     condition: NodeState
@@ -63,7 +63,7 @@ class AgentStatus:
 
 
 class _Fields:
-    """A JSON object whose fields are read with checks of type and range; a wrong one raises StatusError."""
+    """Reads the fields of a JSON object; a field that is missing or of a wrong type or range raises StatusError."""
 
     def __init__(self, data: bytes) -> None:
         try:
@@ -111,7 +111,7 @@ class _Fields:
 
 
 def parse_status(data: bytes) -> AgentStatus:
-    """Return the status in an answer of `/status`.
+    """Return the status from the body of an answer to `/status`.
 
     Raises:
         StatusError: the answer is no status of an agent.
@@ -143,7 +143,7 @@ def parse_status(data: bytes) -> AgentStatus:
 
 
 def parse_log(data: bytes) -> tuple[str, ...]:
-    """Return the lines in an answer of `/log`, oldest first.
+    """Return the log lines from the body of an answer to `/log`, oldest first.
 
     Raises:
         StatusError: the answer is no log of an agent.

@@ -1,8 +1,8 @@
-"""The address and the token of a running agent's status endpoint: `local_api.json` of the state directory.
+"""Keeps the address and the token of a running agent's status endpoint in `local_api.json` of the state directory.
 
-Invariants: the file is written whole and private, and removed when the agent ends in order; if its process no longer
-exists, the agent died. Its fields are checked before they are used, since the token is sent to the address. The token
-is not part of any representation.
+Invariants: the file is written whole and private, and removed when the agent ends normally; if the file is left but its
+process is gone, the agent crashed. The fields are checked before they are used, since the token is sent to the address.
+The token never appears in a `repr`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{16,256}")
 
 @dataclass(frozen=True, slots=True)
 class AgentAddress:
-    """The address of an agent's status endpoint.
+    """The address of an agent's status endpoint, and the token that it asks for.
 
     Attributes:
         url: `http://127.0.0.1:PORT`.
-        token: for the Authorization header.
+        token: bearer token for the Authorization header.
         pid: process id of the agent.
     """
 
@@ -49,12 +49,12 @@ def write_address(state_dir: Path, address: AgentAddress) -> None:
 
 
 def remove_address(state_dir: Path) -> None:
-    """Remove the address file, since the agent ends. Idempotent."""
+    """Remove the address file when the agent ends. Idempotent."""
     (state_dir / ADDRESS_FILE).unlink(missing_ok=True)
 
 
 def read_address(state_dir: Path) -> AgentAddress | None:
-    """Return the agent's address; None if there is no address file, so that no agent runs.
+    """Return the address of the running agent; None if there is no address file, which means that no agent runs.
 
     Raises:
         StateError: the file cannot be read, or was not written by an agent.
@@ -70,7 +70,7 @@ def read_address(state_dir: Path) -> AgentAddress | None:
 
 
 def _parse(data: bytes) -> AgentAddress:
-    """Return the address in the file's bytes; raises ValueError if there is none."""
+    """Return the address from the file's bytes; raises ValueError if the bytes are no valid address."""
     value = json.loads(data)
     fields = value if isinstance(value, dict) else {}
     url, token, pid = fields.get("url"), fields.get("token"), fields.get("pid")
