@@ -1,4 +1,4 @@
-"""The node's use of its operating system: directories, private files, threads, logs and the reasons of failed requests.
+"""The node's use of its operating system: directories, private files, threads, logs, and texts for failed requests.
 
-Invariant: imports nothing else of the node.
+Invariant: these modules import nothing else of the node.
 """

@@ -15,13 +15,13 @@ Result = TypeVar("Result")
 async def run_blocking(function: Callable[[], Result], name: str) -> Result:
     """Run `function` in a daemon thread, wait for it on the event loop, and return its result or raise its error.
 
-    At exit nobody waits for the thread, unlike those of the loop's own executor: the node quits at once, even if a
-    large model is being hashed or a site does not answer. If the caller is cancelled, the thread runs on and its result
-    is dropped.
+    Python does not wait for a daemon thread at exit, as it does for the threads of the loop's executor. So the node
+    quits at once, even if a large model is being hashed or a site does not answer. If the caller is cancelled, the
+    thread runs on and its result is dropped.
 
     Args:
-        function: runs in the thread, so it may not touch the loop.
-        name: of the thread.
+        function: must not use the event loop, since it runs in the thread.
+        name: the thread's name.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()

@@ -1,4 +1,4 @@
-"""Log lines of the node: text for people, or one JSON object a line.
+"""Sets up the node's log: text for people, or one JSON object a line.
 
 Invariants: logs go to stderr, since stdout belongs to the ready line. They hold ids, codes and figures, never prompts,
 completions, activations, keys or tokens. A bounded number of the last lines is kept in memory; the tray shows them.
@@ -23,7 +23,7 @@ class JsonFormatter(logging.Formatter):
     """Formats a record as one JSON object: time (UTC), level, logger, message, and exception if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as a line without its end."""
+        """Return the record as a line without a line feed."""
         fields = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
@@ -44,7 +44,7 @@ class RecentLines(logging.Handler):
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S"))
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record's lines; the oldest ones are dropped if there are too many."""
+        """Keep the lines of a log record; if there are too many, the oldest kept lines are dropped."""
         try:
             lines = self.format(record).splitlines()
         except Exception:  # noqa: BLE001 - as in every logging handler, a wrong record must not end its caller

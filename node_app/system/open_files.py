@@ -1,4 +1,4 @@
-"""Raises the limit of open files for this process and its worker as far as the system allows this user.
+"""Raises the limit of open files for this process and its worker to 65,536, or as far as the system allows.
 
 Anybody may dial a worker's link port, and gRPC stops listening for good if a new connection finds no file descriptor
 left: with the usual 1024 an unknown peer needs a thousand idle connections for that. Source: grpc 1.51,

@@ -1,4 +1,4 @@
-"""Runs several endless tasks that end together."""
+"""Runs several tasks until the first one ends, and then cancels the others."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 async def race(*coroutines: Coroutine[Any, Any, None]) -> None:
-    """Run `coroutines` until the first one ends, cancel the others, and raise the first one's error if it raised one.
+    """Run `coroutines` until the first one ends, cancel the others, and raise the error of the first one if it failed.
 
-    If the caller is cancelled, all of them are. None is left running in any case.
+    If the caller is cancelled, all of them are cancelled. None of them is left running in any case.
     """
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:

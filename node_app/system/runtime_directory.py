@@ -1,4 +1,4 @@
-"""Files that are needed only until this machine restarts: the workers' sockets and the compute turn that they share.
+"""Paths of files that are needed only until this machine restarts: the workers' sockets and their compute turn.
 
 Invariants: directories are 0700 and owned by this user; a socket's path is no longer than the kernel accepts.
 """
@@ -50,7 +50,7 @@ def compute_turn_path() -> Path:
 def local_links_directory() -> Path | None:
     """Create and return the directory in which this user's workers listen for each other.
 
-    None if the path of a socket in it would be too long; the workers use the network then.
+    Returns None if the path of a socket in it would be too long; the workers then use the network.
 
     Raises:
         StateError: another user owns it, or it cannot be created.
@@ -62,10 +62,10 @@ def local_links_directory() -> Path | None:
 def socket_path(state_dir: Path) -> Path:
     """Return the path of the socket on which the worker listens for its agent.
 
-    It lies in the state directory, or in a new directory with a shorter path if that would be too long.
+    The socket lies in the state directory or, if its path would be too long there, in a new directory.
 
     Raises:
-        StateError: the shorter path is too long as well.
+        StateError: the path in the new directory is too long as well, or a directory cannot be created.
     """
     path = prepare_directory(state_dir / "run") / SOCKET_NAME
     if _fits(path):

@@ -1,4 +1,4 @@
-"""Chooses the node's state directory: that of the command line, else of the environment, else the system's usual one.
+"""Chooses the node's state directory: from the command line, else the environment, else the system's usual place.
 
 Invariant: the agent, the tray and the doctor all use this rule, so without options they agree on the directory.
 """
@@ -15,7 +15,7 @@ STATE_DIR_VARIABLE: Final = "MESHNET_STATE_DIR"
 
 
 def choose_state_dir(asked: str | None, environment: Mapping[str, str]) -> Path:
-    """Return the state directory; it is not created.
+    """Return the path of the state directory, which this function does not create.
 
     Args:
         asked: value of `--state-dir`; None or empty if it was not given.

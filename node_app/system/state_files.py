@@ -1,7 +1,7 @@
-"""The node's files in its state directory: private, whole or absent, and used by one agent at a time.
+"""Reads and writes the private files of a state directory, and locks the directory for one agent at a time.
 
-Invariants: files are 0600 and directories 0700; the operating system holds the lock, so it is free again if its holder
-crashes.
+Invariants: files are 0600 and directories 0700. A file is whole or absent, even after a crash. The operating system
+holds the lock, so it is free again if its holder crashes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PRIVATE_DIRECTORY_MODE = 0o700
 
 
 class StateError(MeshnetError):
-    """The state directory cannot be used as it is."""
+    """The state directory, or a file in it, cannot be used."""
 
 
 def prepare_directory(directory: Path) -> Path:
-    """Create `directory` for this user alone and return it; if it exists, other users lose access to it.
+    """Create `directory` for this user alone and return it. If it exists, take other users' access to it away.
 
     Raises:
-        StateError: it cannot be created, or another user owns it.
+        StateError: the directory cannot be created, or another user owns it.
     """
     try:
         directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_bounded(path: Path, limit_bytes: int) -> bytes | None:
-    """Return the file's bytes; None if there is no such file.
+    """Return all bytes of the file at `path`; None if there is no such file.
 
     Raises:
         StateError: the file is larger than `limit_bytes` or cannot be read.

@@ -30,10 +30,10 @@ _TEXT_BY_TYPE: Final[dict[type[BaseException], str]] = {
 
 
 def why_unreachable(error: BaseException) -> str:
-    """Return why a request or a connection failed, as text that follows "URL cannot be reached: ".
+    """Return why a request or a connection failed, as text to put after "URL cannot be reached: ".
 
     Args:
-        error: raised by requests, urllib3, websockets or the system; the errors that caused it are read as well.
+        error: the error of requests, urllib3, websockets or the system; the errors that caused it are used as well.
     """
     causes = list(_causes(error))
     texts = (_text(cause) for cause in causes)
@@ -41,7 +41,7 @@ def why_unreachable(error: BaseException) -> str:
 
 
 def _text(error: BaseException) -> str:
-    """Return the explanation of one error, "" if it is not known here."""
+    """Return the text that explains one error, without its causes; "" if there is no text for it."""
     if type(error).__name__ in _PROXY_ERRORS:
         return "the proxy that the environment names cannot be used"
     if type(error).__name__ in _CLOSED_ERRORS:
@@ -65,7 +65,7 @@ def _tls_text(error: ssl.SSLError) -> str:
 
 
 def _by_number(causes: list[BaseException]) -> str:
-    """Return the system's text for the first error number; "" if there is none. A timeout may come without a number."""
+    """Return the text for a timeout, if there is one, else the system's text for the first error number, else ""."""
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return "it does not answer in time"
     numbers = (cause.errno for cause in causes if isinstance(cause, OSError))
@@ -73,7 +73,7 @@ def _by_number(causes: list[BaseException]) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, its cause or context, and the errors in its `reason` and its arguments, all of them once."""
+    """Yield an error and all errors that it was caused by or that its `reason` and arguments hold, each once."""
     seen: set[int] = set()
     left = [error]
     while left:
