@@ -48,4 +48,8 @@ add_subdirectory("${MESHNET_LLAMA_SOURCE}" "${CMAKE_BINARY_DIR}/llama.cpp" EXCLU
 if(MESHNET_UPSTREAM_DEFAULTS)
   # -march=native says nothing of the machine it was compiled on.
   set_target_properties(ggml-cpu PROPERTIES C_COMPILER_LAUNCHER "" CXX_COMPILER_LAUNCHER "")
+  # Virtual machines may offer AMX and then stop a program at a tile instruction, because its tiles' configuration is lost.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    target_compile_options(ggml-cpu PRIVATE -mno-amx-tile -mno-amx-int8 -mno-amx-bf16)
+  endif()
 endif()
