@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TYPED_PACKAGES = ["shared/meshnet", "tracker_site", "node_app"]
+TEST_PROGRAMS = [f"tests/{name}" for name in ("simulators", "bench", "parity", "oracle", "golden", "vectors")]
 SCRIPT_FOLDERS = ["native/tools", "packaging", "packaging/demo"]
 _CHECK_TIMEOUT_S = 600
 
@@ -45,6 +46,7 @@ def checks(*, fix: bool) -> dict[str, list[str]]:
         "ruff format": [_tool("ruff"), "format", "--check", "."],
         "mypy packages": [_tool("mypy"), *TYPED_PACKAGES],
         "mypy scripts": [_tool("mypy"), *sorted(scripts)],
+        "mypy test programs": [_tool("mypy"), *TEST_PROGRAMS],
         "import-linter": [_tool("lint-imports")],
         "words": [sys.executable, "packaging/words.py", "--check"],
         "clang-format": [_tool("clang-format"), "--dry-run", "-Werror", *cpp],

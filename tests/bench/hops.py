@@ -135,7 +135,8 @@ async def _bare(hops: Hops) -> float:
     """
     arguments = [str(one) for one in (hops.seam_bytes, hops.ring_bytes, GAP_US, STEPS)]
     output = await output_of([str(ECHO), *arguments], ECHO_TIMEOUT_S)
-    return median(json.loads(output)["hops_us"])
+    hops_us: list[float] = json.loads(output)["hops_us"]
+    return median(hops_us)
 
 
 @contextlib.asynccontextmanager

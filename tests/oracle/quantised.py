@@ -43,6 +43,6 @@ def write_quantised(source: Path, target: Path, file_type: int) -> Path:
     return target
 
 
-@llama_cpp.llama_log_callback
+@llama_cpp.llama_log_callback  # type: ignore[untyped-decorator] # llama_cpp has no annotation for it
 def _silent(_level: int, _text: bytes, _user_data: object) -> None:
     return

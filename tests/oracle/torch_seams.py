@@ -70,4 +70,5 @@ def _run(layer: TorchEngine, hidden: torch.Tensor) -> torch.Tensor:
 
 
 def _output(layer: TorchEngine, hidden: torch.Tensor) -> Rows:
-    return (layer.logits(hidden) if layer.owns_output else hidden).numpy()
+    rows: Rows = (layer.logits(hidden) if layer.owns_output else hidden).numpy()
+    return rows

@@ -23,7 +23,12 @@ def compare_natively(program: Path, folder: Path, models: Path) -> NativeRun:
         TimeoutError: it took too long.
     """
     report = folder / "architectures.json"
-    command = [program, "--gtest_brief=1", "--gtest_filter=*/LlamaArchitectureTest.*", f"--gtest_output=json:{report}"]
+    command = [
+        str(program),
+        "--gtest_brief=1",
+        "--gtest_filter=*/LlamaArchitectureTest.*",
+        f"--gtest_output=json:{report}",
+    ]
     try:
         status = subprocess.run(
             command,

@@ -83,7 +83,7 @@ class BridgedWorker:
 
     async def close(self) -> None:
         self._bridge.cancel()
-        await self._channel.close()
+        await self._channel.close(None)
 
 
 class BridgedRoute:

@@ -12,25 +12,32 @@ from meshnet.frame import Frame, Phase, TokenEvent, seam_codec
 from node_app.reference_worker.sessions.drawing import draw
 from node_app.reference_worker.sessions.session import StageSession
 from node_app.reference_worker.sessions.shard import Outcome
-from tests.simulators.fake_engine import MODULUS, Row, logits_of, pack_rows, unpack_rows
+from tests.simulators.fake_engine import MODULUS, FakeSequence, Row, logits_of, pack_rows, unpack_rows
 from tests.simulators.faults import Faults
 
 
 def run_step(session: StageSession, frame: Frame, faults: Faults) -> Outcome:
-    """Run one frame's rows through the shard."""
+    """Run one frame's rows through the shard.
+
+    Raises:
+        TypeError: the session's sequence is not of the fake engine.
+    """
+    sequence = session.sequence
+    if not isinstance(sequence, FakeSequence):
+        raise TypeError(f"a sequence of the fake engine is needed, not {type(sequence).__name__}")
     if reaches(faults.fail_at_position, frame):
         return Outcome(failure=FailureCode.ENGINE_FAILED)
     if frame.rewind:
-        session.sequence.truncate(frame.position)
+        sequence.truncate(frame.position)
     if session.terms.is_head:
-        rows = session.sequence.step_tokens(frame.token_ids)
+        rows = sequence.step_tokens(frame.token_ids)
     else:
         try:
             tensor = frame.tensors[0]
             taken = unpack_rows(seam_codec.unpack_rows(tensor.codec, tensor.data), tensor.shape[1])
         except ValueError:
             return Outcome(failure=FailureCode.NOT_FINITE)
-        rows = session.sequence.step_rows(taken)
+        rows = sequence.step_rows(taken)
     if not session.terms.is_tail:
         return Outcome(rows=pack_rows([_garbled(row) if faults.garble_rows else row for row in rows]))
     wants_logits = frame.phase is not Phase.PREFILL or frame.prompt_end

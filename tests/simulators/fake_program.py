@@ -9,6 +9,7 @@ from collections.abc import Callable
 from meshnet import __version__
 from meshnet.constants import GRAPH_SEMANTICS_VERSION, WIRE_VERSION, WIRE_VERSION_MIN
 from meshnet.v1 import frame_pb2, worker_pb2
+from node_app.reference_worker.sessions.machine import StageMachine
 from tests.simulators.faults import Faults
 from tests.simulators.probe import run_probe, spoil
 from tests.simulators.shard_load import plan_load
@@ -38,6 +39,8 @@ class FakeProgram:
     async def load(self, request: worker_pb2.LoadRequest, progress: Callable[[float], None]) -> SimulatedMachine:
         return SimulatedMachine(plan_load(request), self._faults)
 
-    async def probe(self, machine: SimulatedMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
+    async def probe(self, machine: StageMachine, request: worker_pb2.ProbeRequest) -> list[frame_pb2.Tensor]:
+        if not isinstance(machine, SimulatedMachine):
+            raise TypeError(f"a simulated machine is needed, not {type(machine).__name__}")
         await asyncio.sleep(self._faults.step_delay_ms / 1000)
         return [spoil(tensor, self._faults.wrong_probe) for tensor in run_probe(machine.load, request)]

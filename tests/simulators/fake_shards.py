@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from meshnet.ids import SessionKey
 from meshnet.v1 import session_pb2, worker_pb2
@@ -18,7 +18,7 @@ WIDTH = 16
 KEY = SessionKey(bytes(range(16)), 1)
 
 
-def load_request(layer_begin: int, layer_end: int, *, width: int = WIDTH, **limits: int) -> worker_pb2.LoadRequest:
+def load_request(layer_begin: int, layer_end: int, *, width: int = WIDTH, **limits: Any) -> worker_pb2.LoadRequest:
     """A shard of the fake model; `limits` are fields of the request, `step_us` and `step_fixed_us` of the engine."""
     times = {name: limits.pop(name, 0) for name in ("step_us", "step_fixed_us")}
     return worker_pb2.LoadRequest(
@@ -33,7 +33,7 @@ def load_request(layer_begin: int, layer_end: int, *, width: int = WIDTH, **limi
 
 def terms(**changes: object) -> RouteTerms:
     """The terms of a generation, changed field by field."""
-    fields: dict[str, object] = {"key": KEY, "prompt": tuple(PROMPT), "max_tokens": 40}
+    fields: dict[str, Any] = {"key": KEY, "prompt": tuple(PROMPT), "max_tokens": 40}
     return RouteTerms(**(fields | changes))
 
 

@@ -99,7 +99,8 @@ def _walk_value(data: bytes, at: int, found: list[Field]) -> int:
         found.append(Field(at, size_bytes, "value"))
         return at + size_bytes
     found += [Field(at, 4, "type"), Field(at + 4, 8, "count")]
-    (element, count), at = struct.unpack_from("<IQ", data, at), at + 12
+    element, count = (int(value) for value in struct.unpack_from("<IQ", data, at))
+    at += 12
     if element == ValueType.STRING:
         for _ in range(count):
             at = _walk_string(data, at, found)

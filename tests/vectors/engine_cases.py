@@ -123,7 +123,7 @@ def fake_cases() -> list[dict[str, Any]]:
 
 
 def _fake_case(name: str, n_layers: int, width: int) -> dict[str, Any]:
-    after_layer = []
+    after_layer: list[dict[str, Any]] = []
     for layer_end in range(1, n_layers + 1):
         rows = FakeSequence(FakeShard(n_layers, width, 0, layer_end)).step_tokens(PROMPT)
         after_layer.append({"layer_end": layer_end, "rows": [list(row) for row in rows]})

@@ -76,7 +76,7 @@ def encode(fields: dict[str, Any]) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def _number(enumeration: Any, prefix: str, value: str | int) -> int:
+def _number(enumeration: Any, prefix: str, value: str | int) -> Any:
     return value if isinstance(value, int) else int(enumeration.Value(f"{prefix}_{value}"))
 
 
