@@ -185,7 +185,10 @@ class StageKeeper:
             return
         self._release(stage, reason)
         if not stage.is_open:
-            self._refuse(stage.request_id, StageRefusedError(FailureCode.CANCELLED, "closed while it was opened"))
+            self._refuse(
+                stage.request_id,
+                StageRefusedError(FailureCode.CANCELLED, "the session was closed while it was being opened"),
+            )
 
     def end(self, key: SessionKey, code: str, message: str) -> None:
         """Close a session whose end the site did not ask for, and tell the site. Idempotent."""

@@ -142,7 +142,7 @@ def unpack_rows(data: bytes, width: int) -> list[Row]:
         raise ValueError(f"{len(data)} bytes are no rows of {width}")
     values = struct.unpack(f"<{len(data) // 4}f", data)
     if not all(0 <= value <= _MAX_TAKEN for value in values):
-        raise ValueError("a value that no fake layer gives")
+        raise ValueError("a row has a value that no fake layer gives")
     residues = [_residue_of(value) for value in values]
     return [tuple(residues[at : at + width]) for at in range(0, len(residues), width)]
 

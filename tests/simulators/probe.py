@@ -22,7 +22,7 @@ def run_probe(load: ShardLoad, request: worker_pb2.ProbeRequest) -> list[frame_p
         WorkerError: `bad_token_id` or `wrong_shape`.
     """
     if any(token >= VOCAB_SIZE for token in request.token_ids):
-        raise WorkerError("bad_token_id", "Bad probe", "a token id outside the vocabulary")
+        raise WorkerError("bad_token_id", "Bad probe", "a token id is outside the vocabulary")
     sequence = FakeSequence(load.shard)
     if load.shard.owns_input:
         rows = [row for ids in _steps(request.token_ids or [1], request) for row in sequence.step_tokens(ids)]

@@ -42,7 +42,7 @@ std::uint64_t ResidueOf(float value) {
 
 Status CheckResidues(std::span<const float> hidden) {
   if (std::all_of(hidden.begin(), hidden.end(), MayBeGiven)) return Status::Ok();
-  return {Code::kNotFinite, "a value that no fake layer gives"};
+  return {Code::kNotFinite, "a row has a value that no fake layer gives"};
 }
 
 std::uint32_t OrDefault(std::uint32_t value, std::uint32_t fallback) { return value == 0 ? fallback : value; }
@@ -59,13 +59,13 @@ LoadPlan WithDefaults(LoadPlan plan) {
 
 Status CheckPlan(const LoadPlan& plan) {
   if (plan.fake_width < kMinWidth || plan.fake_width > kMaxWidth || plan.fake_layers > kMaxLayers) {
-    return {Code::kInvalidArgument, "a fake model out of range"};
+    return {Code::kInvalidArgument, "a figure of the fake model is out of range"};
   }
   if (plan.max_sessions > kMaxSessions || plan.context_length > kMaxContextLength || plan.ubatch_rows > kMaxRows) {
-    return {Code::kInvalidArgument, "limits out of range"};
+    return {Code::kInvalidArgument, "a limit is out of range"};
   }
   if (plan.layers.layer_begin >= plan.layers.layer_end || plan.layers.layer_end > plan.fake_layers) {
-    return {Code::kLayersOutOfRange, "layers outside the model"};
+    return {Code::kLayersOutOfRange, "the layers are outside the model"};
   }
   return Status::Ok();
 }
@@ -104,7 +104,7 @@ Result<std::unique_ptr<ShardEngine>> FakeEngine::Load(const LoadPlan& plan, cons
   const LoadPlan full = WithDefaults(plan);
   Status status = CheckPlan(full);
   if (!status.ok()) return status;
-  if (!observer(0.0f) || !observer(1.0f)) return Status(Code::kCancelled, "loading was given up");
+  if (!observer(0.0f) || !observer(1.0f)) return Status(Code::kCancelled, "the loading was cancelled");
   return std::unique_ptr<ShardEngine>(new FakeEngine(full, FactsOf(full)));
 }
 
@@ -123,7 +123,7 @@ bool FakeEngine::IsOpen(SequenceId sequence) const {
 
 Status FakeEngine::Open(SequenceId sequence) {
   if (sequence < 0 || static_cast<std::size_t>(sequence) >= sequences_.size()) {
-    return {Code::kTooManySessions, "a sequence out of range"};
+    return {Code::kTooManySessions, "the sequence's number is out of range"};
   }
   if (IsOpen(sequence)) return {Code::kSessionExists, "the sequence is open"};
   sequences_[static_cast<std::size_t>(sequence)].is_open = true;
@@ -137,7 +137,7 @@ Status FakeEngine::Step(std::span<const StepSlice> slices, std::vector<StepResul
   logits_.clear();
   std::uint64_t rows = 0;
   for (const StepSlice& slice : slices) rows += slice.rows;
-  if (rows > facts_.max_step_rows) return {Code::kMessageTooLarge, "more rows than a step takes"};
+  if (rows > facts_.max_step_rows) return {Code::kMessageTooLarge, "there are more rows than a step takes"};
   std::uint64_t rows_run = 0;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     Status status = IsOpen(slices[i].sequence) ? CheckSlice(facts_, Length(slices[i].sequence), slices[i])
@@ -220,7 +220,7 @@ void FakeEngine::AppendLogits(const std::vector<std::uint64_t>& row) {
 Status FakeEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
   Sequence& state = sequences_[static_cast<std::size_t>(sequence)];
-  if (length > state.length) return {Code::kWrongPosition, "a rewind beyond the sequence's length"};
+  if (length > state.length) return {Code::kWrongPosition, "the rewind's position is beyond the sequence's length"};
   state.length = length;
   state.states.resize(length * RowStates());
   return Status::Ok();
@@ -241,9 +241,10 @@ Result<SequenceState> FakeEngine::Save(SequenceId sequence, StateScope scope) {
 Status FakeEngine::Restore(SequenceId sequence, const SequenceState& state) {
   if (state.scope == StateScope::kNotTruncated) return Rewind(sequence, state.length);
   if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
-  if (state.length > facts_.contract.context_length()) return {Code::kContextFull, "no cells for the state's rows"};
+  if (state.length > facts_.contract.context_length())
+    return {Code::kContextFull, "no KV cells are left for the state's rows"};
   if (state.bytes.size() != state.length * RowStates() * sizeof(std::uint32_t)) {
-    return {Code::kEngineFailed, "no state of these layers"};
+    return {Code::kEngineFailed, "the bytes are not a state of these layers"};
   }
   Sequence& held = sequences_[static_cast<std::size_t>(sequence)];
   held.length = state.length;

@@ -84,7 +84,7 @@ void AddTensors(const gguf_context* header, Tensors* tensors) {
 Status CheckParts(const std::string& first, std::uint32_t count, Tensors* tensors) {
   for (std::uint32_t part = 2; part <= count; ++part) {
     const std::string path = PartPath(first, part, count);
-    if (path.empty()) return {Code::kFileMissing, "a split file is named by its first part"};
+    if (path.empty()) return {Code::kFileMissing, "the file is a later part of a split file; name the first part"};
     const Result<Header> header = ReadHeader(path);
     if (!header.ok()) return header.status();
     const Status status = CheckExtents(header.value().get(), path);

@@ -68,7 +68,7 @@ std::uint32_t OrDefault(std::uint32_t value, std::uint32_t fallback) { return va
 Result<LoadPlan> Complete(LoadPlan plan, const LlamaArtifact& artifact) {
   plan.layers.layer_end = OrDefault(plan.layers.layer_end, artifact.n_layers);
   if (plan.layers.layer_begin >= plan.layers.layer_end || plan.layers.layer_end > artifact.n_layers) {
-    return Status(Code::kLayersOutOfRange, "layers outside the model's 0:" + std::to_string(artifact.n_layers));
+    return Status(Code::kLayersOutOfRange, "the layers are outside the model's 0:" + std::to_string(artifact.n_layers));
   }
   plan.context_length = OrDefault(plan.context_length, std::min(kDefaultContextLength, artifact.context_length));
   plan.max_sessions = OrDefault(plan.max_sessions, kDefaultSessions);
@@ -82,7 +82,7 @@ Result<LoadPlan> Complete(LoadPlan plan, const LlamaArtifact& artifact) {
   if (plan.kv_cells > 0) plan.max_sessions = std::min(plan.max_sessions, plan.kv_cells / plan.context_length);
   if (plan.max_sessions < 1 || plan.max_sessions > kMaxSessions || plan.threads > kMaxThreads ||
       plan.ubatch_rows > kMaxRows) {
-    return Status(Code::kInvalidArgument, "sessions, cells, threads or ubatch out of range");
+    return Status(Code::kInvalidArgument, "sessions, cells, threads or ubatch are out of range");
   }
   return plan;
 }
@@ -187,7 +187,7 @@ class LlamaEngine : public ShardEngine {
 };
 
 Status LlamaEngine::Open(SequenceId sequence) {
-  if (!InRange(sequence)) return {Code::kTooManySessions, "a sequence out of range"};
+  if (!InRange(sequence)) return {Code::kTooManySessions, "the sequence's number is out of range"};
   if (IsOpen(sequence)) return {Code::kSessionExists, "the sequence is open"};
   if (!IsUsable(sequence)) return {Code::kNotReady, "the sequence's cells are quarantined"};
   At(sequence) = {.is_open = true, .slot = slots_.Take()};
@@ -214,7 +214,7 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
     outputs += slice.logits_rows.size();
   }
   if (rows > facts_.max_step_rows || outputs > max_output_rows_) {
-    return {Code::kMessageTooLarge, "more rows or outputs than a step takes"};
+    return {Code::kMessageTooLarge, "there are more rows or outputs than a step takes"};
   }
   rows_.Clear();
   std::vector<bool> is_stepped(sequences_.size(), false);
@@ -223,7 +223,7 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
   for (const std::size_t i : order_) {
     Status status = Check(slices[i]);
     if (status.ok() && is_stepped[static_cast<std::size_t>(slices[i].sequence)]) {
-      status = {Code::kWrongPosition, "a sequence twice in one step"};
+      status = {Code::kWrongPosition, "a sequence stands twice in one step"};
     }
     if (status.ok()) {
       is_stepped[static_cast<std::size_t>(slices[i].sequence)] = true;
@@ -287,7 +287,7 @@ void LlamaEngine::FreeMovedCells() {
 Status LlamaEngine::Decode() {
   const std::int32_t code = llama_decode(context_.get(), rows_.Batch());
   if (code == 0) return Status::Ok();
-  return {Code::kEngineFailed, "llama_decode gave " + std::to_string(code)};
+  return {Code::kEngineFailed, "llama_decode returned " + std::to_string(code)};
 }
 
 // The outputs of one slice lie together, slices in batch order: on the tail the logits of the wanted rows, on other
@@ -318,7 +318,8 @@ void LlamaEngine::ReadOutputs(std::span<const StepSlice> slices, std::vector<Ste
 
 Status LlamaEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
-  if (length > At(sequence).length) return {Code::kWrongPosition, "a rewind beyond the sequence's length"};
+  if (length > At(sequence).length)
+    return {Code::kWrongPosition, "the rewind's position is beyond the sequence's length"};
   if (length == At(sequence).length) return Status::Ok();
   const auto next = static_cast<llama_pos>(length);
   const llama_pos oldest_seen = std::max(0, next - window_ + 1);  // oldest position that the next row sees
@@ -326,8 +327,8 @@ Status LlamaEngine::Rewind(SequenceId sequence, std::uint64_t length) {
       window_ == 0 || next == 0 || llama_memory_seq_pos_min(memory_, At(sequence).slot) <= oldest_seen;
   if (!is_seen_whole || !llama_memory_seq_rm(memory_, At(sequence).slot, next, -1)) {
     // Every memory can be rewound to position 0.
-    return {Code::kRewindRefused,
-            "no way back to " + std::to_string(length) + "; the nearest one before it is to 0, as no states are kept"};
+    return {Code::kRewindRefused, "there is no kept state to go back to position " + std::to_string(length) +
+                                      "; the nearest one before it is to 0, as no states are kept"};
   }
   At(sequence).length = length;
   return Status::Ok();
@@ -345,8 +346,10 @@ Result<SequenceState> LlamaEngine::Save(SequenceId sequence, StateScope scope) {
 Status LlamaEngine::Restore(SequenceId sequence, const SequenceState& state) {
   const bool is_whole = state.scope == StateScope::kWhole;
   if (!IsOpen(sequence)) return {Code::kUnknownSession, "the sequence is not open"};
-  if (!is_whole && state.length > Length(sequence)) return {Code::kWrongPosition, "a state beyond the sequence"};
-  if (state.length > facts_.contract.context_length()) return {Code::kContextFull, "no cells for the state's rows"};
+  if (!is_whole && state.length > Length(sequence))
+    return {Code::kWrongPosition, "the state's position is beyond the sequence's length"};
+  if (state.length > facts_.contract.context_length())
+    return {Code::kContextFull, "no KV cells are left for the state's rows"};
   if (state.length == 0 || (!is_whole && facts_.truncates)) return Rewind(sequence, state.length);
   const Status status = RestoreSlot(context_.get(), At(sequence).slot, state);
   if (status.ok()) At(sequence).length = state.length;
@@ -424,7 +427,7 @@ EngineThreads StartThreads(std::uint32_t threads) {
 Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer,
                                                      std::unique_ptr<StepProfile> profile) {
   if (plan.profile && profile == nullptr) {
-    return Status(Code::kInvalidArgument, "this program does not mark the parts of steps");
+    return Status(Code::kInvalidArgument, "this program does not measure the parts of steps");
   }
   StartBackend();
   const Result<LlamaArtifact> artifact = InspectArtifact(plan.gguf_path);
@@ -434,7 +437,7 @@ Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const
   bool gave_up = false;
   const AbortsAreExceptions aborts_are_exceptions;
   Owned<llama_model> model = LoadModel(complete.value(), artifact.value(), observer, &gave_up);
-  if (gave_up) return Status(Code::kCancelled, "loading was given up");
+  if (gave_up) return Status(Code::kCancelled, "the loading was cancelled");
   if (model == nullptr) return Status(Code::kLoadFailed, "llama.cpp could not load the file");
   llama_context_params params = ContextParams(complete.value());
   if (plan.profile) {
@@ -443,9 +446,9 @@ Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const
     profile = nullptr;
   }
   Owned<llama_context> context(llama_init_from_model(model.get(), params));
-  if (context == nullptr) return Status(Code::kLoadFailed, "no memory for the context");
+  if (context == nullptr) return Status(Code::kLoadFailed, "there is not enough memory for the context");
   EngineThreads engine_threads = StartThreads(complete.value().threads);
-  if (engine_threads.pool == nullptr) return Status(Code::kLoadFailed, "no threads for the engine");
+  if (engine_threads.pool == nullptr) return Status(Code::kLoadFailed, "no threads could be started for the engine");
   ShardFacts facts = FactsOf(complete.value(), artifact.value(), model.get(), context.get());
   std::unique_ptr<ShardEngine> engine =
       std::make_unique<LlamaEngine>(std::move(profile), std::move(model), std::move(context), std::move(engine_threads),

@@ -18,7 +18,7 @@ constexpr std::uint32_t kMaxSinkhornIterations = 1024;
 constexpr std::size_t kMaxSections = 4;
 
 Status Wrong(std::string_view name) {
-  return {Code::kNotGguf, "nothing can be computed with the model's " + Quoted(name)};
+  return {Code::kNotGguf, "no model can be computed with this file's " + Quoted(name)};
 }
 
 // Looks up a model's figures by their names without the architecture's prefix.

@@ -27,7 +27,7 @@ Status RestoreSlot(llama_context* context, llama_seq_id slot, const SequenceStat
   // A kNotTruncated state leaves the rest of the memory as it was, which may be longer.
   const bool is_cut = read == state.bytes.size() &&
                       llama_memory_seq_rm(llama_get_memory(context), slot, static_cast<llama_pos>(state.length), -1);
-  if (!is_cut) return {Code::kEngineFailed, "no state of these layers"};
+  if (!is_cut) return {Code::kEngineFailed, "the bytes are not a state of these layers"};
   return Status::Ok();
 }
 

@@ -52,7 +52,8 @@ Status RewindingEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   if (status.code() == Code::kRewindRefused) {
     const std::optional<SequenceHistory::Way> way = history->WayTo(length);
     if (!way.has_value()) {
-      return {Code::kRewindRefused, "no way back to " + std::to_string(length) + "; the nearest one before it is to " +
+      return {Code::kRewindRefused, "there is no kept state to go back to position " + std::to_string(length) +
+                                        "; the nearest one before it is to " +
                                         std::to_string(history->NearestState(length))};
     }
     status = GoBack(sequence, *way);

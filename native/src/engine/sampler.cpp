@@ -51,11 +51,11 @@ Status CheckSampling(const v1::Sampling& sampling, std::uint32_t vocab_size) {
                         InRange(sampling.presence_penalty(), -kMaxPenalty, kMaxPenalty) &&
                         InRange(sampling.frequency_penalty(), -kMaxPenalty, kMaxPenalty);
   if (!in_range || sampling.top_logprobs() > kMaxTopLogprobs) {
-    return {Code::kMalformed, "a sampling setting out of range"};
+    return {Code::kMalformed, "a sampling parameter is out of range"};
   }
   for (const auto& [token_id, bias] : sampling.logit_bias()) {
-    if (token_id >= vocab_size) return {Code::kBadTokenId, "a bias on a token out of the vocabulary"};
-    if (!InRange(bias, -kMaxBias, kMaxBias)) return {Code::kMalformed, "a bias out of range"};
+    if (token_id >= vocab_size) return {Code::kBadTokenId, "a bias is for a token outside the vocabulary"};
+    if (!InRange(bias, -kMaxBias, kMaxBias)) return {Code::kMalformed, "a bias is out of range"};
   }
   return Status::Ok();
 }

@@ -12,9 +12,9 @@ Status CheckTokenIds(const ShardFacts& facts, const StepSlice& slice) {
     if (!facts.contract.needs_token_ids()) return Status::Ok();
     return {Code::kMissingTokenIds, "this shard needs the rows' token ids"};
   }
-  if (slice.token_ids.size() != slice.rows) return {Code::kWrongSize, "token ids for some rows only"};
+  if (slice.token_ids.size() != slice.rows) return {Code::kWrongSize, "token ids are there for some rows only"};
   for (const std::uint32_t id : slice.token_ids) {
-    if (id >= facts.contract.vocab_size()) return {Code::kBadTokenId, "a token id out of the vocabulary"};
+    if (id >= facts.contract.vocab_size()) return {Code::kBadTokenId, "a token id is outside the vocabulary"};
   }
   return Status::Ok();
 }
@@ -23,7 +23,7 @@ Status CheckLogitsRows(const StepSlice& slice) {
   std::int64_t last = -1;
   for (const std::uint32_t row : slice.logits_rows) {
     if (row >= slice.rows || static_cast<std::int64_t>(row) <= last) {
-      return {Code::kWrongShape, "logits rows out of order or range"};
+      return {Code::kWrongShape, "the logits rows are out of order or out of range"};
     }
     last = row;
   }
@@ -33,17 +33,19 @@ Status CheckLogitsRows(const StepSlice& slice) {
 }  // namespace
 
 Status CheckSlice(const ShardFacts& facts, std::uint64_t length, const StepSlice& slice) {
-  if (slice.rows == 0 || slice.rows > facts.max_step_rows) return {Code::kWrongShape, "a number of rows out of range"};
+  if (slice.rows == 0 || slice.rows > facts.max_step_rows)
+    return {Code::kWrongShape, "the number of rows is out of range"};
   Status status = CheckTokenIds(facts, slice);
   if (!status.ok()) return status;
   if (slice.hidden.size() != std::size_t{slice.rows} * facts.input_width) {
-    return {Code::kWrongSize, "hidden rows of another size"};
+    return {Code::kWrongSize, "the hidden rows do not have the model's width"};
   }
   status = CheckLogitsRows(slice);
   if (!status.ok()) return status;
-  if (slice.position != length) return {Code::kWrongPosition, "rows that do not begin at the sequence's length"};
-  if (length + slice.rows > facts.contract.context_length()) return {Code::kContextFull, "no cells left for the rows"};
-  if (!AllFinite(slice.hidden)) return {Code::kNotFinite, "a row that is not finite"};
+  if (slice.position != length) return {Code::kWrongPosition, "the rows do not begin at the sequence's length"};
+  if (length + slice.rows > facts.contract.context_length())
+    return {Code::kContextFull, "no KV cells are left for the rows"};
+  if (!AllFinite(slice.hidden)) return {Code::kNotFinite, "a row has a value that is not finite"};
   return Status::Ok();
 }
 

@@ -24,7 +24,7 @@ class Capture {
   Status Begin() {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kClosed) return {Code::kNotReady, "the shard is being unloaded"};
-    if (state_ != State::kIdle) return {Code::kNotReady, "a capture is running already"};
+    if (state_ != State::kIdle) return {Code::kNotReady, "a capture is already running"};
     state_ = State::kRunning;
     return Status::Ok();
   }

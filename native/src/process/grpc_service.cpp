@@ -106,7 +106,7 @@ grpc::Status WorkerService::Load(grpc::ServerContext* context, const v1::LoadReq
                                  grpc::ServerWriter<v1::LoadProgress>* writer) {
   const bool is_fake = request->engine() == v1::ENGINE_KIND_FAKE;
   if (!is_fake && request->engine() != v1::ENGINE_KIND_LLAMA) {
-    return ToGrpc({Code::kInvalidArgument, "no engine of that kind"});
+    return ToGrpc({Code::kInvalidArgument, "the request names an unknown engine"});
   }
   const EngineLoader& loader = is_fake ? options_.load_fake : options_.load_llama;
   if (!loader) return ToGrpc({Code::kInvalidArgument, "this build has no such engine"});
@@ -125,7 +125,7 @@ grpc::Status WorkerService::Load(grpc::ServerContext* context, const v1::LoadReq
   const meshnet::Status status = host_->Load(loader, ToPlan(*request), request->turn_path(), observer);
   if (!status.ok()) return ToGrpc(status);
   const std::shared_ptr<StageWorker> stage = host_->stage();
-  if (stage == nullptr) return ToGrpc({Code::kCancelled, "unloaded at once"});
+  if (stage == nullptr) return ToGrpc({Code::kCancelled, "the shard was unloaded while it was loaded"});
   v1::LoadProgress ready;
   ready.set_state(v1::LoadProgress::STATE_READY);
   ready.set_fraction(1.0f);
@@ -159,7 +159,7 @@ grpc::Status WorkerService::OpenSession(grpc::ServerContext* /*context*/, const 
 grpc::Status WorkerService::CloseSession(grpc::ServerContext* /*context*/, const v1::CloseSessionRequest* request,
                                          v1::CloseSessionReply* reply) {
   if (request->session().size() != kSessionIdBytes) {
-    return ToGrpc({Code::kMalformed, "a session id of another length"});
+    return ToGrpc({Code::kMalformed, "the session's id does not have 16 bytes"});
   }
   if (const std::shared_ptr<StageWorker> stage = host_->stage()) {
     reply->set_was_open(stage->Close(ToSessionId(request->session()), request->epoch()));

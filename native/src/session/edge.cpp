@@ -12,7 +12,7 @@ ReceivingEdge::Arrival ReceivingEdge::Receive(v1::Frame&& frame, v1::Frame* whol
   if (frame.seq() > next_seq_) return fail({Code::kSequenceGap, "a frame is missing"});
   if (frame.has_fragment() && frame.fragment().index() < next_part) return Arrival::kRepeated;
   if (!frame.has_fragment() && assembler_.assembling()) {
-    return fail({Code::kMalformed, "a whole frame where its parts were arriving"});
+    return fail({Code::kMalformed, "a whole frame came while another frame's parts were arriving"});
   }
   Status status = CheckWindow(frame);
   if (!status.ok()) return fail(std::move(status));
@@ -32,9 +32,9 @@ ReceivingEdge::Arrival ReceivingEdge::Receive(v1::Frame&& frame, v1::Frame* whol
 
 Status ReceivingEdge::CheckWindow(const v1::Frame& frame) const {
   const std::uint64_t bytes = frame.has_fragment() ? frame.fragment().total_bytes() : TensorBytes(frame);
-  if (bytes > window_.tensor_bytes) return {Code::kMessageTooLarge, "rows beyond the admitted window"};
+  if (bytes > window_.tensor_bytes) return {Code::kMessageTooLarge, "the rows are larger than the admitted window"};
   if (unconsumed_.size() >= window_.frames || unconsumed_bytes_ + bytes > window_.tensor_bytes) {
-    return {Code::kWindowExceeded, "a frame without credit"};
+    return {Code::kWindowExceeded, "the frame came without credit"};
   }
   return Status::Ok();
 }
@@ -59,7 +59,7 @@ std::uint64_t SendingEdge::Send(std::uint64_t tensor_bytes, TimePoint now) {
 }
 
 Status SendingEdge::Acknowledge(std::uint64_t seq, TimePoint now) {
-  if (seq >= next_seq_) return {Code::kMalformed, "an acknowledgement of a frame that was never sent"};
+  if (seq >= next_seq_) return {Code::kMalformed, "a frame was acknowledged that was never sent"};
   while (!in_flight_.empty() && in_flight_.front().first <= seq) {
     in_flight_bytes_ -= in_flight_.front().second;
     in_flight_.pop_front();

@@ -38,7 +38,7 @@ v1::FinishReason Generation::FinishOf(std::uint32_t token_id, std::uint64_t posi
 }
 
 Status Generation::Acknowledge(std::uint64_t index, TimePoint now) {
-  if (index >= next_index_) return {Code::kMalformed, "an acknowledgement of a token that was never sent"};
+  if (index >= next_index_) return {Code::kMalformed, "a token was acknowledged that was never sent"};
   while (!unacknowledged_.empty() && unacknowledged_.front().index() <= index) unacknowledged_.pop_front();
   if (index + 1 > first_unacknowledged_) {
     first_unacknowledged_ = index + 1;

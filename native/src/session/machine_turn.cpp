@@ -106,7 +106,7 @@ Result<int> FindSet(const std::string& name) {
     if (set >= 0 && IsOurs(set)) return set;
     // EACCES and EINVAL: the key is another user's or has another shape.
     if (set < 0 && errno != EACCES && errno != EINVAL) {
-      return Status(Code::kNotReady, "no semaphores for the compute turn: " + SystemError(errno));
+      return Status(Code::kNotReady, "no semaphores could be made for the compute turn: " + SystemError(errno));
     }
   }
   return Status(Code::kNotReady, "no key for the compute turn is free");

@@ -16,12 +16,13 @@ Result<std::vector<float>> ProbeRows(const ShardFacts& facts, const v1::ProbeReq
   if (request.tensors().empty() || facts.input_width == 0) return hidden;
   const v1::Tensor& tensor = request.tensors(0);
   if (tensor.dtype() != v1::DTYPE_F32 || tensor.codec() != v1::CODEC_RAW) {
-    return Status(Code::kWrongDtype, "a probe takes raw f32 rows");
+    return Status(Code::kWrongDtype, "a probe takes raw f32 rows only");
   }
   if (tensor.shape_size() != 2 || tensor.shape(0) != rows || tensor.shape(1) != facts.input_width) {
-    return Status(Code::kWrongShape, "rows that do not fit the shard");
+    return Status(Code::kWrongShape, "the rows do not fit the shard");
   }
-  if (tensor.data().size() != hidden.size() * sizeof(float)) return Status(Code::kWrongSize, "rows of another size");
+  if (tensor.data().size() != hidden.size() * sizeof(float))
+    return Status(Code::kWrongSize, "the rows do not have the shard's size");
   CopyTensor(tensor, hidden);
   return hidden;
 }
@@ -87,8 +88,8 @@ Result<v1::ProbeReply> RunProbe(ShardEngine* engine, SequenceId sequence, const 
   const bool has_rows = !request.tensors().empty() && request.tensors(0).shape_size() == 2;
   const auto ids = static_cast<std::uint32_t>(request.token_ids_size());
   const std::uint32_t rows = has_rows ? request.tensors(0).shape(0) : std::max(ids, 1u);
-  if (rows == 0 || rows > facts.max_step_rows) return Status(Code::kWrongShape, "a number of rows out of range");
-  if (ids != 0 && ids != rows) return Status(Code::kWrongShape, "as many token ids as rows are needed");
+  if (rows == 0 || rows > facts.max_step_rows) return Status(Code::kWrongShape, "the number of rows is out of range");
+  if (ids != 0 && ids != rows) return Status(Code::kWrongShape, "the frame does not have one token id for each row");
   const Result<std::vector<float>> hidden = ProbeRows(facts, request, rows);
   if (!hidden.ok()) return hidden.status();
   const std::uint32_t step_rows = request.step_rows() == 0 ? rows : request.step_rows();

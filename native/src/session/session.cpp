@@ -25,7 +25,7 @@ Status Session::Queue(v1::Frame&& frame, TimePoint now) {
   if (status.ok()) status = CheckPosition(frame);
   if (!status.ok()) return status;
   for (const v1::Tensor& tensor : frame.tensors()) {
-    if (!IsFinite(tensor)) return {Code::kNotFinite, "a row that is not finite"};
+    if (!IsFinite(tensor)) return {Code::kNotFinite, "a row has a value that is not finite"};
   }
   queued_length_ = frame.position() + frame.rows();
   if (frame.phase() == v1::PHASE_DECODE) token_frames_ = 0;
@@ -36,18 +36,19 @@ Status Session::Queue(v1::Frame&& frame, TimePoint now) {
 
 Status Session::CheckRoute(const v1::Frame& frame) const {
   const bool on_ring = terms_.is_head() && frame.from_stage() != kGatewayStage;
-  if (frame.phase() == v1::PHASE_VERIFY) return {Code::kMalformed, "drafts are not spoken yet"};
+  if (frame.phase() == v1::PHASE_VERIFY) return {Code::kMalformed, "drafts (PHASE_VERIFY) are not supported yet"};
   if (terms_.is_head() && on_ring != (frame.phase() == v1::PHASE_DECODE)) {
-    return {Code::kMalformed, "a phase that this edge does not carry"};
+    return {Code::kMalformed, "this edge does not carry frames of this phase"};
   }
   if (frame.rewind() && (on_ring || (terms_.is_head() && frame.seq() > 0))) {
-    return {Code::kMalformed, "a rewind that this edge does not carry"};
+    return {Code::kMalformed, "this edge carries no rewind here"};
   }
   // Only the last row of a prompt and the row of a decode frame have logits.
   const bool wants_last = frame.phase() == v1::PHASE_DECODE || frame.prompt_end();
-  if (frame.logits_rows_size() > (wants_last ? 1 : 0)) return {Code::kMalformed, "logits wanted of other rows"};
+  if (frame.logits_rows_size() > (wants_last ? 1 : 0))
+    return {Code::kMalformed, "logits are asked for other rows than the last one"};
   if (frame.logits_rows_size() == 1 && frame.logits_rows(0) != frame.rows() - 1) {
-    return {Code::kMalformed, "logits wanted of other rows"};
+    return {Code::kMalformed, "logits are asked for other rows than the last one"};
   }
   return frame.phase() == v1::PHASE_PREFILL ? CheckPrompt(frame) : Status::Ok();
 }
@@ -55,37 +56,38 @@ Status Session::CheckRoute(const v1::Frame& frame) const {
 Status Session::CheckPrompt(const v1::Frame& frame) const {
   const std::uint64_t prompt = std::uint64_t{terms_.prompt_tokens} + terms_.committed.size();
   const std::uint64_t end = frame.position() + frame.rows();
-  if (prompt_done && !frame.rewind()) return {Code::kMalformed, "a prompt chunk after the prompt's end"};
+  if (prompt_done && !frame.rewind()) return {Code::kMalformed, "a prompt chunk came after the prompt's end"};
   // Stages after the head do not know exactly how many tokens are committed, so the head alone checks the length.
   if (!terms_.is_head()) return Status::Ok();
   if (end > prompt || frame.prompt_end() != (end == prompt)) {
-    return {Code::kMalformed, "a prompt of another length than agreed"};
+    return {Code::kMalformed, "the prompt's length is not the agreed one"};
   }
   return Status::Ok();
 }
 
 Status Session::CheckContract(const v1::Frame& frame) const {
-  if (frame.rows() > facts_.max_step_rows) return {Code::kWrongShape, "more rows than a step takes"};
+  if (frame.rows() > facts_.max_step_rows) return {Code::kWrongShape, "there are more rows than a step takes"};
   if (facts_.input_width == 0) {
-    if (frame.tensors_size() != 0) return {Code::kWrongShape, "tensors where token ids alone are taken"};
+    if (frame.tensors_size() != 0)
+      return {Code::kWrongShape, "the head takes token ids only, and the frame has tensors"};
   } else {
     if (frame.tensors_size() != 1 || frame.tensors(0).name() != kHiddenTensor) {
-      return {Code::kWrongShape, "not the tensors of the contract"};
+      return {Code::kWrongShape, "the frame does not have the contract's tensors"};
     }
     const v1::Tensor& tensor = frame.tensors(0);
     if (tensor.dtype() != v1::DTYPE_F32 || tensor.codec() != terms_.CodecOf(terms_.upstream())) {
-      return {Code::kWrongDtype, "not the element type of the contract and the codec of the seam"};
+      return {Code::kWrongDtype, "the tensor does not have the contract's element type and the seam's codec"};
     }
-    if (tensor.shape(1) != facts_.input_width) return {Code::kWrongShape, "rows of another width"};
+    if (tensor.shape(1) != facts_.input_width) return {Code::kWrongShape, "the rows do not have the shard's width"};
   }
   if (frame.token_ids().empty() && facts_.contract.needs_token_ids()) {
     return {Code::kMissingTokenIds, "this shard needs the rows' token ids"};
   }
   for (const std::uint32_t id : frame.token_ids()) {
-    if (id >= facts_.contract.vocab_size()) return {Code::kBadTokenId, "a token id out of the vocabulary"};
+    if (id >= facts_.contract.vocab_size()) return {Code::kBadTokenId, "a token id is outside the vocabulary"};
   }
   if (downstream.has_value() && !downstream->Fits(OutputBytes(frame))) {
-    return {Code::kMessageTooLarge, "rows that the next edge's window cannot hold"};
+    return {Code::kMessageTooLarge, "the next edge's window cannot hold the rows"};
   }
   return Status::Ok();
 }
@@ -98,10 +100,11 @@ Status Session::CheckPosition(const v1::Frame& frame) const {
     if (position > queued_length_ || takes_back)
       return {Code::kWrongPosition, "the stage cannot rewind to this position"};
   } else if (position != queued_length_) {
-    return {Code::kWrongPosition, "rows that do not begin at the stage's length"};
+    return {Code::kWrongPosition, "the rows do not begin at the stage's length"};
   }
   if (position + frame.rows() > facts_.contract.context_length()) return {Code::kContextFull, "the context is full"};
-  if (position + frame.rows() > terms_.kv_cells) return {Code::kKvExhausted, "more rows than were reserved"};
+  if (position + frame.rows() > terms_.kv_cells)
+    return {Code::kKvExhausted, "there are more rows than the session reserved"};
   return Status::Ok();
 }
 

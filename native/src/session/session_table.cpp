@@ -25,9 +25,9 @@ Result<std::shared_ptr<Session>> SessionTable::Admit(SessionTerms terms, TimePoi
     if (open->terms().epoch == terms.epoch) return Status(Code::kSessionExists, "the session is open");
     return Status(Code::kOldEpoch, "another attempt is open");
   }
-  if (free_.empty()) return Status(Code::kTooManySessions, "all sequences are taken");
+  if (free_.empty()) return Status(Code::kTooManySessions, "all sequences are in use");
   if (kv_cells_reserved_ + terms.kv_cells > facts_.kv_cells) {
-    return Status(Code::kKvExhausted, "not enough cells for prompt and answer");
+    return Status(Code::kKvExhausted, "not enough KV cells are free for prompt and answer");
   }
   const SequenceId sequence = TakeFree();
   kv_cells_reserved_ += terms.kv_cells;
@@ -74,7 +74,7 @@ void SessionTable::Restore(SequenceId sequence) {
 }
 
 Result<SequenceId> SessionTable::Borrow() {
-  if (free_.empty()) return Status(Code::kTooManySessions, "all sequences are taken");
+  if (free_.empty()) return Status(Code::kTooManySessions, "all sequences are in use");
   return TakeFree();
 }
 

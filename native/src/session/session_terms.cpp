@@ -28,26 +28,26 @@ Result<EdgeTerms> ParseEdge(const v1::EdgeSpec& spec, const SessionTerms& terms)
   if (!IsStage(edge.edge.from_stage) || !IsStage(edge.edge.to_stage))
     return Malformed("an edge's stage is out of range");
   if (edge.edge.from_stage != terms.stage && edge.edge.to_stage != terms.stage) {
-    return Malformed("an edge between two other stages");
+    return Malformed("an edge joins two other stages");
   }
   switch (spec.carrier()) {
     case v1::EdgeSpec::CARRIER_LOCAL:
-      if (edge.edge.from_stage != edge.edge.to_stage) return Malformed("a local edge between two stages");
+      if (edge.edge.from_stage != edge.edge.to_stage) return Malformed("a local edge joins two stages");
       edge.carrier = Carrier::kLocal;
       break;
     case v1::EdgeSpec::CARRIER_DIRECT:
-      if (spec.peer_fingerprint().size() != kDigestBytes) return Malformed("a direct edge without a fingerprint");
-      if (spec.dial() && spec.peer_address().empty()) return Malformed("no address to dial");
+      if (spec.peer_fingerprint().size() != kDigestBytes) return Malformed("a direct edge has no fingerprint");
+      if (spec.dial() && spec.peer_address().empty()) return Malformed("an edge to dial has no address");
       edge.carrier = Carrier::kPeer;
       break;
     case v1::EdgeSpec::CARRIER_RELAY:
       edge.carrier = Carrier::kBridge;
       break;
     default:
-      return Malformed("an edge without a carrier");
+      return Malformed("an edge has no carrier");
   }
   if (spec.window_frames() > kMaxWindowFrames || spec.window_bytes() > kMaxTensorBytes) {
-    return Malformed("a window out of range");
+    return Malformed("an edge's window is out of range");
   }
   edge.peer_address = spec.peer_address();
   edge.peer_fingerprint = spec.peer_fingerprint();
@@ -64,12 +64,12 @@ bool IsSeam(Edge edge) {
 // A codec is only for rows: those of a seam, of a width that it can pack. An exact route has raw rows only.
 Status CheckCodec(const EdgeTerms& edge, const SessionTerms& terms, const ShardFacts& facts) {
   if (edge.codec == v1::CODEC_RAW) return Status::Ok();
-  if (!IsSeam(edge.edge)) return Malformed("a codec on an edge without rows");
+  if (!IsSeam(edge.edge)) return Malformed("an edge that carries no rows has a codec");
   const bool is_input = edge.edge.to_stage == terms.stage;
   if (!CanPack(edge.codec, is_input ? facts.input_width : facts.output_width)) {
-    return {Code::kContractMismatch, "a codec that is not spoken here for rows of this width"};
+    return {Code::kContractMismatch, "this worker does not have the edge's codec for rows of this width"};
   }
-  if (terms.is_exact) return {Code::kContractMismatch, "an exact route carries raw rows alone"};
+  if (terms.is_exact) return {Code::kContractMismatch, "an exact route carries raw rows only"};
   return Status::Ok();
 }
 
@@ -78,7 +78,8 @@ Status CheckFrameEdge(const SessionTerms& terms, Edge edge, std::uint32_t elemen
   const EdgeTerms* found = terms.Find(edge);
   if (found == nullptr) return Malformed("an edge that the stage needs is missing");
   const std::uint64_t row_bytes = terms.PackedRowsBytes(edge, 1, elements_per_row);
-  if (found->window.frames < 1 || found->window.tensor_bytes < row_bytes) return Malformed("a window without room");
+  if (found->window.frames < 1 || found->window.tensor_bytes < row_bytes)
+    return Malformed("an edge's window is too small for one row");
   return Status::Ok();
 }
 
@@ -99,44 +100,45 @@ Status CheckContract(const v1::SessionSpec& spec, const ShardFacts& facts) {
     return {Code::kContractMismatch, "the route's contract digest differs"};
   }
   if (spec.recipe().empty() && spec.exact()) {
-    return {Code::kContractMismatch, "an exact route of more than one recipe"};
+    return {Code::kContractMismatch, "an exact route must name its one recipe"};
   }
   if (!spec.recipe().empty() && spec.recipe() != contract.recipe()) {
     return {Code::kContractMismatch, "the route's recipe differs"};
   }
   if (spec.layers().layer_begin() != contract.layers().layer_begin() ||
       spec.layers().layer_end() != contract.layers().layer_end()) {
-    return {Code::kContractMismatch, "other layers are loaded"};
+    return {Code::kContractMismatch, "the worker has other layers loaded"};
   }
   const bool is_head = spec.stage() == 0;
   const bool is_tail = spec.stage() + 1 == spec.n_stages();
   if (is_head != facts.is_head() || is_tail != facts.is_tail()) {
-    return {Code::kContractMismatch, "the shard's place is another than the stage's"};
+    return {Code::kContractMismatch, "the shard holds other ends of the model than the stage needs"};
   }
   return Status::Ok();
 }
 
 Status CheckTokens(const v1::SessionSpec& spec, std::uint32_t vocab_size) {
-  if (spec.end_tokens_size() > kMaxEndTokens) return Malformed("too many end tokens");
+  if (spec.end_tokens_size() > kMaxEndTokens) return Malformed("the session has too many end tokens");
   if (static_cast<std::uint32_t>(spec.committed_size()) >= std::max(spec.max_tokens(), 1u)) {
-    return Malformed("nothing is left to generate");
+    return Malformed("all tokens are committed; none is left to generate");
   }
   const auto known = [vocab_size](std::uint32_t id) { return id < vocab_size; };
   if (!std::all_of(spec.end_tokens().begin(), spec.end_tokens().end(), known) ||
       !std::all_of(spec.committed().begin(), spec.committed().end(), known)) {
-    return {Code::kBadTokenId, "a token id out of the vocabulary"};
+    return {Code::kBadTokenId, "a token id is outside the vocabulary"};
   }
-  if (spec.sampling().logit_bias_size() > kMaxBiases) return Malformed("too many biases");
+  if (spec.sampling().logit_bias_size() > kMaxBiases) return Malformed("the sampling parameters have too many biases");
   return CheckSampling(spec.sampling(), vocab_size);
 }
 
 Status CheckIdentity(const v1::SessionSpec& spec) {
-  if (spec.session().size() != kSessionIdBytes || spec.epoch() < 1) return Malformed("a session without a name");
+  if (spec.session().size() != kSessionIdBytes || spec.epoch() < 1)
+    return Malformed("the session lacks its id or its epoch");
   if (spec.n_stages() < 1 || spec.n_stages() > kMaxStages || spec.stage() >= spec.n_stages()) {
-    return Malformed("a stage out of range");
+    return Malformed("the stage's number is out of range");
   }
-  if (spec.prompt_tokens() < 1 || spec.max_tokens() < 1) return Malformed("nothing to generate");
-  if (spec.edges_size() > kMaxEdges) return Malformed("too many edges");
+  if (spec.prompt_tokens() < 1 || spec.max_tokens() < 1) return Malformed("the prompt or the answer has no token");
+  if (spec.edges_size() > kMaxEdges) return Malformed("the stage has too many edges");
   return Status::Ok();
 }
 

@@ -59,7 +59,7 @@ std::vector<StepItem> StageMachine::TakeStep(TimePoint now, bool others_decode) 
     const PendingRows& front = session->pending.front();
     const std::uint32_t budget_ms = front.frame.budget_ms();
     if (budget_ms > 0 && now - front.received_at >= std::chrono::milliseconds(budget_ms)) {
-      Fail(session, {Code::kStepTimeout, "the step's time was spent waiting"}, session->terms().stage, now);
+      Fail(session, {Code::kStepTimeout, "the step's time passed before its turn came"}, session->terms().stage, now);
       continue;
     }
     StepItem item;

@@ -209,7 +209,7 @@ bool StageMachine::MayUse(const Session& session, const Origin& origin, Edge edg
 }
 
 void StageMachine::TakeAck(const SessionPointer& session, Edge edge, std::uint64_t seq, TimePoint now) {
-  Status status = {Code::kMalformed, "an acknowledgement on an edge that carries no frames"};
+  Status status = {Code::kMalformed, "an acknowledgement came on an edge that carries no frames"};
   if (session->terms().is_tail() && edge == session->terms().downstream()) {
     status = session->generation->Acknowledge(seq, now);
   } else if (session->downstream.has_value() && edge == session->terms().downstream()) {
@@ -279,19 +279,19 @@ std::optional<TimePoint> StageMachine::CheckDeadlines(const SessionPointer& sess
   const Deadline deadlines[] = {
       {session->in_step ? std::optional(step_at_) : std::nullopt, terms.step_deadline, Code::kStepTimeout,
        "a step took too long", terms.stage},
-      {TurnAwaitedSince(*session), terms.step_deadline, Code::kStepTimeout, "the machine's compute turn did not come",
-       terms.stage},
+      {TurnAwaitedSince(*session), terms.step_deadline, Code::kStepTimeout,
+       "the machine's compute turn did not come in time", terms.stage},
       {session->downstream.has_value() ? session->downstream->waiting_since() : std::nullopt, terms.step_deadline,
        Code::kStepTimeout, "the next stage did not answer", terms.stage + 1},
       {session->ring.has_value() ? session->ring->waiting_since() : std::nullopt, terms.step_deadline,
        Code::kStepTimeout, "the head did not answer", 0},
-      {session->token_owed_since(), session->token_patience(), Code::kStepTimeout, "no token came back",
+      {session->token_owed_since(), session->token_patience(), Code::kStepTimeout, "no token came back in time",
        terms.n_stages - 1},
       {session->generation.has_value() ? session->generation->waiting_since() : std::nullopt, terms.gateway_grace,
-       Code::kGatewayLost, "no acknowledgement of tokens", terms.stage},
+       Code::kGatewayLost, "no acknowledgement of tokens came in time", terms.stage},
       {session->gone_at, kGoneGrace, Code::kStageLost, "another stage has closed the session", session->gone_stage},
       {is_quiet ? std::optional(session->heard_at) : std::nullopt, terms.idle, Code::kIdle,
-       "nothing was heard for too long", terms.stage},
+       "no message came for too long", terms.stage},
   };
   std::optional<TimePoint> nearest;
   for (const Deadline& deadline : deadlines) {

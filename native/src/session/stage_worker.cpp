@@ -86,7 +86,8 @@ void StageWorker::ComputeLoop() {
       if (observer_ != nullptr) observer_->AddStep(round.items, engine_->marks());
     }
     for (Job& job : round.jobs) {
-      job.run(has_turn ? Result<ShardEngine*>(engine_.get()) : Status(Code::kStepTimeout, "no compute turn in time"));
+      job.run(has_turn ? Result<ShardEngine*>(engine_.get())
+                       : Status(Code::kStepTimeout, "the machine's compute turn did not come in time"));
       round.job_usable.push_back(engine_->IsUsable(job.sequence));
     }
 
@@ -278,7 +279,7 @@ Result<v1::ProbeReply> StageWorker::Probe(const v1::ProbeRequest& request, std::
   }
   work_.notify_one();
   if (reply.wait_for(deadline) != std::future_status::ready) {
-    return Status(Code::kStepTimeout, "the engine did not come to the probe in time");
+    return Status(Code::kStepTimeout, "the engine did not compute the probe in time");
   }
   return reply.get();
 }

@@ -34,7 +34,7 @@ Status FragmentFrame(v1::Frame&& frame, std::vector<v1::Frame>* parts, std::size
   frame.mutable_tensors(0)->clear_data();
   const std::size_t part_bytes = limit_bytes > header_bytes ? limit_bytes - header_bytes : 0;
   const std::size_t count = part_bytes > 0 ? (data.size() + part_bytes - 1) / part_bytes : kMaxFragments + 1;
-  if (count > kMaxFragments) return {Code::kMessageTooLarge, "a frame of too many parts"};
+  if (count > kMaxFragments) return {Code::kMessageTooLarge, "the frame has too many parts"};
   for (std::size_t index = 0; index < count; ++index) {
     v1::Frame& part = parts->emplace_back(frame);
     part.mutable_tensors(0)->set_data(data.substr(index * part_bytes, part_bytes));
@@ -85,7 +85,8 @@ Status FrameAssembler::Add(v1::Frame&& part, std::uint64_t limit_bytes, v1::Fram
     return {Code::kSequenceGap, "a part of the frame is missing"};
   }
   const v1::Fragment fragment = part.fragment();
-  if (fragment.total_bytes() > limit_bytes) return {Code::kMessageTooLarge, "rows beyond the admitted window"};
+  if (fragment.total_bytes() > limit_bytes)
+    return {Code::kMessageTooLarge, "the rows are larger than the admitted window"};
   const std::string data = std::move(*part.mutable_tensors(0)->mutable_data());
   // After these fields are cleared, the headers of all parts must be equal.
   part.mutable_tensors(0)->clear_data();

@@ -188,7 +188,7 @@ Status PackRows(v1::Codec codec, std::string_view name, std::uint32_t rows, std:
   tensor->set_codec(codec);
   tensor->mutable_data()->resize(PackedBytes(v1::DTYPE_F32, codec, rows, elements_per_row));
   if (Pack(codec, values, tensor->mutable_data()->data())) return Status::Ok();
-  return {Code::kNotFinite, "a row that the seam's codec cannot hold"};
+  return {Code::kNotFinite, "the seam's codec cannot hold a row's values"};
 }
 
 bool IsFinite(const v1::Tensor& tensor) {

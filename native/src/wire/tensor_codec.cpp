@@ -22,23 +22,24 @@ bool IsKnown(v1::Phase phase) {
 
 Status CheckHeader(const v1::Frame& frame) {
   const std::uint32_t rows = frame.rows();
-  if (rows < 1 || rows > kMaxRows) return Malformed("a number of rows out of range");
+  if (rows < 1 || rows > kMaxRows) return Malformed("the number of rows is out of range");
   if (!IsKnown(frame.phase())) return Malformed("the phase is unknown");
-  if (frame.position() > kMaxPosition - rows) return Malformed("a position out of range");
-  if (frame.phase() == v1::PHASE_DECODE && rows != 1) return Malformed("a decode frame of several rows");
-  if (frame.prompt_end() && frame.phase() != v1::PHASE_PREFILL) return Malformed("a prompt's end outside prefill");
+  if (frame.position() > kMaxPosition - rows) return Malformed("a position is out of range");
+  if (frame.phase() == v1::PHASE_DECODE && rows != 1) return Malformed("a decode frame has several rows");
+  if (frame.prompt_end() && frame.phase() != v1::PHASE_PREFILL) return Malformed("a prompt ends outside prefill");
   if (frame.token_ids_size() != 0 && static_cast<std::uint32_t>(frame.token_ids_size()) != rows) {
-    return Malformed("token ids for some rows only");
+    return Malformed("token ids are there for some rows only");
   }
   for (const std::uint32_t id : frame.token_ids()) {
-    if (id > kMaxTokenId) return {Code::kBadTokenId, "a token id out of range"};
+    if (id > kMaxTokenId) return {Code::kBadTokenId, "a token id is out of range"};
   }
   std::int64_t last = -1;
   for (const std::uint32_t row : frame.logits_rows()) {
-    if (row >= rows || static_cast<std::int64_t>(row) <= last) return Malformed("logits rows out of order or range");
+    if (row >= rows || static_cast<std::int64_t>(row) <= last)
+      return Malformed("the logits rows are out of order or out of range");
     last = row;
   }
-  if (frame.tensors_size() > kMaxTensors) return Malformed("too many tensors");
+  if (frame.tensors_size() > kMaxTensors) return Malformed("the frame has too many tensors");
   return Status::Ok();
 }
 
@@ -50,16 +51,16 @@ Status CheckTensor(const v1::Tensor& tensor, std::uint32_t rows) {
   if (!IsKnown(tensor.codec())) return {Code::kWrongDtype, "the codec is unknown"};
   if (tensor.shape_size() != 2 || tensor.shape(0) != rows || tensor.shape(1) < 1 ||
       tensor.shape(1) > kMaxElementsPerRow) {
-    return {Code::kWrongShape, "not [rows, elements per row]"};
+    return {Code::kWrongShape, "a tensor's shape is not [rows, elements]"};
   }
   if (tensor.codec() != v1::CODEC_RAW && tensor.dtype() != v1::DTYPE_F32) {
-    return {Code::kWrongDtype, "only f32 rows are packed by a codec"};
+    return {Code::kWrongDtype, "a codec packs only f32 rows"};
   }
   if (tensor.codec() == v1::CODEC_Q8_0 && tensor.shape(1) % kQ80BlockElements != 0) {
-    return {Code::kWrongShape, "q8_0 rows are whole blocks of 32"};
+    return {Code::kWrongShape, "q8_0 needs rows of whole blocks of 32"};
   }
   if (PackedBytes(tensor.dtype(), tensor.codec(), tensor.shape(0), tensor.shape(1)) > kMaxTensorBytes) {
-    return {Code::kMessageTooLarge, "rows beyond any window"};
+    return {Code::kMessageTooLarge, "rows exceed any window"};
   }
   return Status::Ok();
 }
@@ -69,7 +70,7 @@ Status CheckTensors(const v1::Frame& frame) {
     const Status status = CheckTensor(frame.tensors(i), frame.rows());
     if (!status.ok()) return status;
     for (int j = 0; j < i; ++j) {
-      if (frame.tensors(i).name() == frame.tensors(j).name()) return Malformed("two tensors of one name");
+      if (frame.tensors(i).name() == frame.tensors(j).name()) return Malformed("two tensors have one name");
     }
   }
   return Status::Ok();
@@ -78,7 +79,7 @@ Status CheckTensors(const v1::Frame& frame) {
 Status CheckWholeTensors(const v1::Frame& frame) {
   for (const v1::Tensor& tensor : frame.tensors()) {
     if (tensor.data().size() != PackedBytes(tensor.dtype(), tensor.codec(), tensor.shape(0), tensor.shape(1))) {
-      return {Code::kWrongSize, "bytes that are not rows x elements"};
+      return {Code::kWrongSize, "the tensor's bytes are not rows x elements"};
     }
   }
   return Status::Ok();
@@ -89,7 +90,7 @@ Status CheckFragment(const v1::Frame& frame) {
   if (frame.tensors_size() != 1) return Malformed("a fragmented frame has one tensor");
   const v1::Tensor& tensor = frame.tensors(0);
   if (fragment.count() < 2 || fragment.count() > kMaxFragments || fragment.index() >= fragment.count()) {
-    return Malformed("a fragment's index or count out of range");
+    return Malformed("a fragment's index or count is out of range");
   }
   if (fragment.total_bytes() != PackedBytes(tensor.dtype(), tensor.codec(), tensor.shape(0), tensor.shape(1))) {
     return {Code::kWrongSize, "a fragment's total is not its rows' size"};
@@ -143,9 +144,10 @@ std::uint64_t TensorBytes(const v1::Frame& frame) {
 }
 
 Result<v1::Frame> ParseFrame(std::string_view bytes, std::size_t limit_bytes) {
-  if (bytes.size() > limit_bytes) return Status(Code::kMessageTooLarge, "a message over its limit");
+  if (bytes.size() > limit_bytes) return Status(Code::kMessageTooLarge, "the message is longer than its limit");
   v1::Frame frame;
-  if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Malformed("the bytes are no frame");
+  if (!frame.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return Malformed("the bytes are not a frame");
   Status status = CheckAddress(frame.session(), frame.epoch(), frame.from_stage(), frame.to_stage());
   if (status.ok()) status = CheckFrame(frame);
   if (!status.ok()) return status;
@@ -153,9 +155,9 @@ Result<v1::Frame> ParseFrame(std::string_view bytes, std::size_t limit_bytes) {
 }
 
 Status CheckAddress(const std::string& session, std::uint32_t epoch, std::uint32_t from_stage, std::uint32_t to_stage) {
-  if (session.size() != kSessionIdBytes) return Malformed("a session id of another length");
+  if (session.size() != kSessionIdBytes) return Malformed("the session's id does not have 16 bytes");
   if (epoch < 1) return Malformed("epochs count from 1");
-  if (!IsStage(from_stage) || !IsStage(to_stage)) return Malformed("a stage out of range");
+  if (!IsStage(from_stage) || !IsStage(to_stage)) return Malformed("the stage's number is out of range");
   if (from_stage == to_stage) return Malformed("an edge from a stage to itself never leaves the worker");
   return Status::Ok();
 }
@@ -165,7 +167,7 @@ Status CheckResidence(const google::protobuf::RepeatedPtrField<v1::StageResidenc
   for (const v1::StageResidence& entry : residence) {
     if (entry.stage() >= kMaxStages) return Malformed("a residence entry's stage is out of range");
     const std::uint64_t bit = std::uint64_t{1} << entry.stage();
-    if ((seen & bit) != 0) return Malformed("two residence entries of one stage");
+    if ((seen & bit) != 0) return Malformed("two residence entries are of one stage");
     seen |= bit;
   }
   return Status::Ok();

@@ -73,7 +73,7 @@ class BridgeHandover:
             case "edge" if machine is not None:
                 machine.receive_edge(message.edge, now_s)
             case None:
-                raise MessageError(FailureCode.MALFORMED, "a bridge message without a body")
+                raise MessageError(FailureCode.MALFORMED, "the bridge message has no body")
 
 
 async def _either(event: asyncio.Event, task: asyncio.Task[None]) -> None:

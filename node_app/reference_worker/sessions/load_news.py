@@ -33,7 +33,7 @@ class LoadNews:
             WorkerError: `cancelled`: the load was given up.
         """
         if self._is_given_up:
-            raise WorkerError(FailureCode.CANCELLED, "Given up", "loading was given up")
+            raise WorkerError(FailureCode.CANCELLED, "Given up", "the loading was cancelled")
         self._loop.call_soon_threadsafe(self._note, fraction)
 
     def give_up(self) -> None:

@@ -220,9 +220,9 @@ class StageMachine:
             same = self.sessions[key.session].terms.key == key
             raise MessageError(FailureCode.SESSION_EXISTS if same else FailureCode.OLD_EPOCH, "the session is open")
         if len(self.sessions) >= self.load.max_sessions:
-            raise MessageError(FailureCode.TOO_MANY_SESSIONS, "all sequences are taken")
+            raise MessageError(FailureCode.TOO_MANY_SESSIONS, "all sequences are in use")
         if self.kv_cells_reserved + kv_cells > self.load.kv_cells:
-            raise MessageError(FailureCode.KV_EXHAUSTED, "not enough cells for prompt and answer")
+            raise MessageError(FailureCode.KV_EXHAUSTED, "not enough KV cells are free for prompt and answer")
 
     def _deliver(self, session: StageSession, frame: Frame, now_s: float) -> None:
         edge = session.receiving[frame.edge]
@@ -243,7 +243,7 @@ class StageMachine:
                 session.sending[edge].acknowledge(ack)
                 session.sent_at_s[edge] = now_s
             else:
-                raise MessageError(FailureCode.MALFORMED, "an acknowledgement on an edge without frames")  # noqa: TRY301
+                raise MessageError(FailureCode.MALFORMED, "an acknowledgement came on an edge that carries no frames")  # noqa: TRY301
         except MessageError as error:
             self.fail(session, FailureCode(error.code), error.message, edge.to_stage, now_s)
             return

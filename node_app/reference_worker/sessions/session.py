@@ -131,7 +131,7 @@ class StageSession:
         steps_left = (terms.n_stages - 2) * self._token_frames
         patience_s = terms.step_deadline_s * steps_left + max(terms.step_deadline_s, 2 * terms.gateway_grace_s)
         at_s = self.sent_at_s[terms.downstream] + patience_s
-        yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "no token came back", terms.n_stages - 1)
+        yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "no token came back in time", terms.n_stages - 1)
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield one deadline for each thing that this session waits for."""
@@ -141,11 +141,11 @@ class StageSession:
             yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "a step took too long", terms.stage)
         elif not self.waiting:
             at_s = self.heard_at_s + terms.idle_s
-            yield Deadline(at_s, FailureCode.IDLE, "nothing was heard for too long", terms.stage)
+            yield Deadline(at_s, FailureCode.IDLE, "no message came for too long", terms.stage)
         for edge, sending in self.sending.items():
             if sending.in_flight_frames:
                 at_s = self.sent_at_s[edge] + terms.step_deadline_s
-                yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "no acknowledgement of rows", edge.to_stage)
+                yield Deadline(at_s, FailureCode.STEP_TIMEOUT, "no acknowledgement of rows came in time", edge.to_stage)
         yield from self._token_deadlines()
         if self._gone is not None:
             stage, at_s = self._gone
@@ -154,7 +154,7 @@ class StageSession:
         waiting_since_s = None if self.tokens is None else self.tokens.waiting_since_s()
         if waiting_since_s is not None:
             at_s = waiting_since_s + terms.gateway_grace_s
-            yield Deadline(at_s, FailureCode.GATEWAY_LOST, "no acknowledgement of tokens", terms.stage)
+            yield Deadline(at_s, FailureCode.GATEWAY_LOST, "no acknowledgement of tokens came in time", terms.stage)
 
     def close(self) -> None:
         """Drop the waiting frames and close the edges. Idempotent."""
@@ -173,49 +173,73 @@ class StageSession:
     def _check_route(self, frame: Frame) -> None:
         terms = self.terms
         on_ring = terms.is_head and frame.from_stage != GATEWAY_STAGE
-        self._require(frame.phase is not Phase.VERIFY, FailureCode.MALFORMED, "drafts are not spoken", frame)
+        self._require(
+            frame.phase is not Phase.VERIFY, FailureCode.MALFORMED, "drafts (PHASE_VERIFY) are not supported yet", frame
+        )
         on_its_edge = not terms.is_head or on_ring == (frame.phase is Phase.DECODE)
-        self._require(on_its_edge, FailureCode.MALFORMED, "a phase that this edge does not carry", frame)
+        self._require(on_its_edge, FailureCode.MALFORMED, "this edge does not carry frames of this phase", frame)
         may_rewind = not on_ring and (not terms.is_head or frame.seq == 0)
-        self._require(may_rewind or not frame.rewind, FailureCode.MALFORMED, "a rewind out of place", frame)
+        self._require(may_rewind or not frame.rewind, FailureCode.MALFORMED, "this edge carries no rewind here", frame)
         # Only the last row of a prompt and the row of a decode frame have logits.
         wants_last = frame.phase is Phase.DECODE or frame.prompt_end
         allowed = {(), (frame.rows - 1,)} if wants_last else {()}
-        self._require(frame.logits_rows in allowed, FailureCode.MALFORMED, "logits wanted of other rows", frame)
+        self._require(
+            frame.logits_rows in allowed,
+            FailureCode.MALFORMED,
+            "logits are asked for other rows than the last one",
+            frame,
+        )
         if frame.phase is Phase.PREFILL:
             self._check_prompt(frame)
 
     def _check_prompt(self, frame: Frame) -> None:
         late = self._prompt_done and not frame.rewind
-        self._require(not late, FailureCode.MALFORMED, "a prompt chunk after the prompt's end", frame)
+        self._require(not late, FailureCode.MALFORMED, "a prompt chunk came after the prompt's end", frame)
         if self.terms.is_head:
             prompt = self.terms.prompt_tokens + len(self.terms.committed)
             end = frame.position + frame.rows
             agreed = end <= prompt and frame.prompt_end == (end == prompt)
-            self._require(agreed, FailureCode.MALFORMED, "a prompt of another length than agreed", frame)
+            self._require(agreed, FailureCode.MALFORMED, "the prompt's length is not the agreed one", frame)
 
     def _check_contract(self, frame: Frame) -> None:
         load = self._load
         fits = frame.rows <= load.max_step_rows
-        self._require(fits, FailureCode.WRONG_SHAPE, "more rows than a step takes", frame)
+        self._require(fits, FailureCode.WRONG_SHAPE, "there are more rows than a step takes", frame)
         if load.owns_input:
-            self._require(not frame.tensors, FailureCode.WRONG_SHAPE, "tensors where ids alone are taken", frame)
-            self._require(bool(frame.token_ids), FailureCode.MISSING_TOKEN_IDS, "the head needs token ids", frame)
+            self._require(
+                not frame.tensors,
+                FailureCode.WRONG_SHAPE,
+                "the head takes token ids only, and the frame has tensors",
+                frame,
+            )
+            self._require(
+                bool(frame.token_ids), FailureCode.MISSING_TOKEN_IDS, "this shard needs the rows' token ids", frame
+            )
         else:
             self._check_tensor(frame)
         known = all(token < load.contract.vocab_size for token in frame.token_ids)
-        self._require(known, FailureCode.BAD_TOKEN_ID, "a token id outside the vocabulary", frame)
+        self._require(known, FailureCode.BAD_TOKEN_ID, "a token id is outside the vocabulary", frame)
         downstream = self.terms.windows[self.terms.downstream]
         room = self.terms.is_tail or self._output_bytes(frame) <= downstream.tensor_bytes
-        self._require(room, FailureCode.MESSAGE_TOO_LARGE, "rows that the next window cannot hold", frame)
+        self._require(room, FailureCode.MESSAGE_TOO_LARGE, "the next edge's window cannot hold the rows", frame)
 
     def _check_tensor(self, frame: Frame) -> None:
         named = len(frame.tensors) == 1 and frame.tensors[0].name == "hidden"
-        self._require(named, FailureCode.WRONG_SHAPE, "not the tensors of the contract", frame)
+        self._require(named, FailureCode.WRONG_SHAPE, "the frame does not have the contract's tensors", frame)
         tensor = frame.tensors[0]
         agreed = tensor.dtype is DType.F32 and tensor.codec is self.terms.codecs[self.terms.upstream]
-        self._require(agreed, FailureCode.WRONG_DTYPE, "not the contract's type and the seam's codec", frame)
-        self._require(tensor.shape[1] == self._load.width, FailureCode.WRONG_SHAPE, "another width", frame)
+        self._require(
+            agreed,
+            FailureCode.WRONG_DTYPE,
+            "the tensor does not have the contract's element type and the seam's codec",
+            frame,
+        )
+        self._require(
+            tensor.shape[1] == self._load.width,
+            FailureCode.WRONG_SHAPE,
+            "the rows do not have the shard's width",
+            frame,
+        )
         try:
             unpack_rows(tensor.codec, tensor.data)
         except MessageError as error:
@@ -225,10 +249,14 @@ class StageSession:
         began = self.tokens is not None and self.tokens.next_index > len(self.terms.committed)
         at_end = frame.position == self._queued_length
         may_rewind = frame.rewind and frame.position < self._queued_length and not began
-        self._require(at_end or may_rewind, FailureCode.WRONG_POSITION, "rows out of place", frame)
+        self._require(
+            at_end or may_rewind, FailureCode.WRONG_POSITION, "the rows do not begin at the stage's length", frame
+        )
         end = frame.position + frame.rows
         self._require(end <= self._load.context_length, FailureCode.CONTEXT_FULL, "the context is full", frame)
-        self._require(end <= self.terms.kv_cells, FailureCode.KV_EXHAUSTED, "more rows than were reserved", frame)
+        self._require(
+            end <= self.terms.kv_cells, FailureCode.KV_EXHAUSTED, "there are more rows than the session reserved", frame
+        )
 
     @staticmethod
     def _require(condition: bool, code: FailureCode, message: str, frame: Frame) -> None:

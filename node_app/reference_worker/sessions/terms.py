@@ -91,7 +91,11 @@ def parse_terms(spec: session_pb2.SessionSpec, load: StageShard) -> StageTerms:
     _check_tokens(spec, load)
     windows = {Edge(e.from_stage, e.to_stage): Window(e.window_frames, e.window_bytes) for e in spec.edges}
     prompt_tokens = spec.prompt_tokens
-    _require(prompt_tokens + len(spec.committed) <= load.context_length, FailureCode.CONTEXT_FULL, "a long prompt")
+    _require(
+        prompt_tokens + len(spec.committed) <= load.context_length,
+        FailureCode.CONTEXT_FULL,
+        "the prompt is longer than the context",
+    )
     terms = StageTerms(
         key=SessionKey(spec.session, spec.epoch),
         stage=spec.stage,
@@ -115,55 +119,74 @@ def parse_terms(spec: session_pb2.SessionSpec, load: StageShard) -> StageTerms:
         step_deadline_s=(spec.step_deadline_ms or DEFAULT_STEP_DEADLINE_MS) / 1000,
         gateway_grace_s=(spec.gateway_grace_ms or DEFAULT_GATEWAY_GRACE_MS) / 1000,
     )
-    _check_edges(spec, terms)
+    _check_edges(spec, terms, load.width)
     return terms
 
 
 def _check_identity(spec: session_pb2.SessionSpec) -> None:
     named = len(spec.session) == SESSION_ID_BYTES and spec.epoch >= 1
-    _require(named, FailureCode.MALFORMED, "a session without a name")
+    _require(named, FailureCode.MALFORMED, "the session lacks its id or its epoch")
     placed = 1 <= spec.n_stages <= MAX_STAGES and spec.stage < spec.n_stages
-    _require(placed, FailureCode.MALFORMED, "a stage out of range")
+    _require(placed, FailureCode.MALFORMED, "the stage's number is out of range")
 
 
 def _check_contract(spec: session_pb2.SessionSpec, load: StageShard) -> None:
     mismatch = FailureCode.CONTRACT_MISMATCH
-    _require(spec.contract_digest == load.contract.contract_digest, mismatch, "another contract digest")
-    _require(bool(spec.recipe) or not spec.exact, mismatch, "an exact route of more than one recipe")
-    _require(spec.recipe in {"", load.contract.recipe}, mismatch, "another recipe")
-    _require(spec.layers == load.contract.layers, mismatch, "other layers are loaded")
+    _require(spec.contract_digest == load.contract.contract_digest, mismatch, "the route's contract digest differs")
+    _require(bool(spec.recipe) or not spec.exact, mismatch, "an exact route must name its one recipe")
+    _require(spec.recipe in {"", load.contract.recipe}, mismatch, "the route's recipe differs")
+    _require(spec.layers == load.contract.layers, mismatch, "the worker has other layers loaded")
     is_head, is_tail = spec.stage == 0, spec.stage == spec.n_stages - 1
     at_place = is_head == load.owns_input and is_tail == load.owns_output
-    _require(at_place, mismatch, "the shard's place is another than the stage's")
+    _require(at_place, mismatch, "the shard holds other ends of the model than the stage needs")
 
 
 def _check_tokens(spec: session_pb2.SessionSpec, load: StageShard) -> None:
-    _require(spec.prompt_tokens >= 1 and spec.max_tokens >= 1, FailureCode.MALFORMED, "nothing to generate")
-    _require(len(spec.committed) < spec.max_tokens, FailureCode.MALFORMED, "nothing is left to generate")
+    _require(
+        spec.prompt_tokens >= 1 and spec.max_tokens >= 1, FailureCode.MALFORMED, "the prompt or the answer has no token"
+    )
+    _require(
+        len(spec.committed) < spec.max_tokens,
+        FailureCode.MALFORMED,
+        "all tokens are committed; none is left to generate",
+    )
     known = all(token < load.contract.vocab_size for token in [*spec.end_tokens, *spec.committed])
-    _require(known, FailureCode.BAD_TOKEN_ID, "a token id outside the vocabulary")
+    _require(known, FailureCode.BAD_TOKEN_ID, "a token id is outside the vocabulary")
 
 
-def _check_edges(spec: session_pb2.SessionSpec, terms: StageTerms) -> None:
+def _check_edges(spec: session_pb2.SessionSpec, terms: StageTerms, width: int) -> None:
+    _require(len(terms.windows) == len(spec.edges), FailureCode.MALFORMED, "an edge is named twice")
     carriers = {session_pb2.EdgeSpec.CARRIER_RELAY, session_pb2.EdgeSpec.CARRIER_LOCAL}
     spoken = all(edge.carrier in carriers for edge in spec.edges)
-    _require(spoken, FailureCode.MALFORMED, "this worker speaks through its bridge only")
+    _require(
+        spoken, FailureCode.MALFORMED, "this worker has no direct links; each edge must go by the relay or stay local"
+    )
     needed = {terms.upstream, terms.downstream}
     if terms.n_stages > 1 and (terms.is_head or terms.is_tail):
         needed.add(terms.ring)
     _require(needed <= set(terms.windows), FailureCode.MALFORMED, "an edge that the stage needs is missing")
-    with_frames = [terms.windows[edge] for edge in needed if edge.to_stage != GATEWAY_STAGE]
-    _require(all(window.frames >= 1 for window in with_frames), FailureCode.MALFORMED, "a window without room")
+    for edge in needed - {Edge(terms.stage, GATEWAY_STAGE)}:
+        window = terms.windows[edge]
+        row_bytes = terms.codecs[edge].packed_bytes(width) if _is_seam(edge) else 0
+        room = window.frames >= 1 and window.tensor_bytes >= row_bytes
+        _require(room, FailureCode.MALFORMED, "an edge's window is too small for one row")
+
+
+def _is_seam(edge: Edge) -> bool:
+    return GATEWAY_STAGE not in {edge.from_stage, edge.to_stage} and edge.from_stage < edge.to_stage
 
 
 def _codec(edge: session_pb2.EdgeSpec, spec: session_pb2.SessionSpec, load: StageShard) -> Codec:
     if edge.codec in {0, Codec.RAW}:
         return Codec.RAW
-    is_seam = GATEWAY_STAGE not in {edge.from_stage, edge.to_stage} and edge.from_stage < edge.to_stage
-    _require(is_seam, FailureCode.MALFORMED, "a codec on an edge without rows")
+    _require(
+        _is_seam(Edge(edge.from_stage, edge.to_stage)),
+        FailureCode.MALFORMED,
+        "an edge that carries no rows has a codec",
+    )
     spoken = edge.codec in load.contract.codecs
-    _require(spoken, FailureCode.CONTRACT_MISMATCH, "a codec that is not spoken here for rows of this width")
-    _require(not spec.exact, FailureCode.CONTRACT_MISMATCH, "an exact route carries raw rows alone")
+    _require(spoken, FailureCode.CONTRACT_MISMATCH, "this worker does not have the edge's codec for rows of this width")
+    _require(not spec.exact, FailureCode.CONTRACT_MISMATCH, "an exact route carries raw rows only")
     return Codec(edge.codec)
 
 

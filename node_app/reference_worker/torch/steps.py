@@ -96,7 +96,7 @@ def _probe_rows(engine: TorchEngine, request: worker_pb2.ProbeRequest, rows: int
         return torch.zeros(rows, width)
     tensor = request.tensors[0]
     if tensor.dtype != frame_pb2.DTYPE_F32 or tensor.codec != frame_pb2.CODEC_RAW:
-        raise WorkerError(FailureCode.WRONG_DTYPE, "Bad probe", "a probe takes raw f32 rows")
+        raise WorkerError(FailureCode.WRONG_DTYPE, "Bad probe", "a probe takes raw f32 rows only")
     if list(tensor.shape) != [rows, width]:
         raise WorkerError(FailureCode.WRONG_SHAPE, "Bad probe", f"rows of the shape {list(tensor.shape)}")
     if len(tensor.data) != 4 * rows * width:

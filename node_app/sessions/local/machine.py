@@ -157,7 +157,7 @@ class LocalMachine:
 
     def _take_token(self, event: TokenEvent, now_s: float) -> None:
         if not self._feed.is_sent:
-            raise MessageError(FailureCode.MALFORMED, "a token before the prompt's end")
+            raise MessageError(FailureCode.MALFORMED, "a token came before the prompt's end")
         token = self._tokens.receive(event)
         if token is not None:
             self._expect_more(now_s)

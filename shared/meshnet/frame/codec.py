@@ -163,7 +163,12 @@ def _check_header(message: frame_pb2.Frame, address: Address) -> None:
     require(len(ids) in {0, rows}, MALFORMED, f"{len(ids)} token ids for {rows} rows", address)
     require(all(i <= MAX_TOKEN_ID for i in ids), FailureCode.BAD_TOKEN_ID, "a token id is out of range", address)
     ascending = all(a < b for a, b in pairwise(wanted))
-    require(ascending and all(row < rows for row in wanted), MALFORMED, "logits rows out of order or range", address)
+    require(
+        ascending and all(row < rows for row in wanted),
+        MALFORMED,
+        "the logits rows are out of order or out of range",
+        address,
+    )
     require(len(message.tensors) <= MAX_TENSORS, MALFORMED, f"a frame has {len(message.tensors)} tensors", address)
 
 

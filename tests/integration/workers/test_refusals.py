@@ -16,7 +16,7 @@ from tests.integration.native.native_routes import until_free
 from tests.integration.workers.worker_kinds import Routes
 from tests.integration.workers.wrong_frames import PROMPT_CHUNK, SEAM_FRAME, WRONG_AT_THE_HEAD, WRONG_AT_THE_SEAM
 from tests.simulators.fake_engine import VOCAB_SIZE
-from tests.simulators.fake_shards import KEY, open_all, terms
+from tests.simulators.fake_shards import KEY, WIDTH, open_all, terms
 from tests.simulators.plain_gateway import PlainGateway
 from tests.simulators.route_terms import spec_for
 
@@ -214,6 +214,25 @@ async def test_admission(routes: Routes, change: dict[str, Any], code: FailureCo
         await open_all(route, terms())
         (reply,) = await route.open(terms(**({"key": BYSTANDER} | change)))
     assert (reply.accepted, reply.code) == (False, code)
+
+
+async def test_edges_that_cannot_carry_a_row_are_refused(routes: Routes) -> None:
+    row_bytes = 4 * WIDTH
+    async with routes([3]) as route:
+        replies = []
+        for window_bytes, repeated in ((row_bytes - 1, False), (row_bytes, True), (row_bytes, False)):
+            spec = spec_for(terms(), 0, route.contracts)
+            (seam,) = [edge for edge in spec.edges if (edge.from_stage, edge.to_stage) == (0, 1)]
+            seam.window_bytes = window_bytes
+            if repeated:
+                spec.edges.append(seam)
+            reply = await route.workers[0].stub.OpenSession(worker_pb2.OpenSessionRequest(spec=spec))
+            replies.append((reply.accepted, reply.code, reply.message))
+    assert replies == [
+        (False, FailureCode.MALFORMED, "an edge's window is too small for one row"),
+        (False, FailureCode.MALFORMED, "an edge is named twice"),
+        (True, "", ""),
+    ]
 
 
 async def test_a_place_is_free_again_at_once_after_close(routes: Routes) -> None:

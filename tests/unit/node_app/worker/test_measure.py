@@ -32,7 +32,7 @@ async def test_an_engine_of_smaller_steps_is_measured_with_smaller_chunks() -> N
     class NarrowProber(SteadyProber):
         async def probe(self, rows: int, timeout_s: float) -> ProbeResult:
             if rows > 2:
-                raise WorkerError("message_too_large", "Too large", "more rows than a step takes")
+                raise WorkerError("message_too_large", "Too large", "there are more rows than a step takes")
             return await super().probe(rows, timeout_s)
 
     shape = ShardShape(n_layers=10, tail_share=0.2, chunk_rows=8)

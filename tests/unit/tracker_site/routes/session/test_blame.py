@@ -10,7 +10,7 @@ from tests.unit.tracker_site.routes.route_kit import DEADLINES, driven_to, failu
 from tracker_site.routes.session import machine_io as io
 from tracker_site.routes.session.transitions import RouteState
 
-GATEWAY_LOST = StageFailure(FailureCode.GATEWAY_LOST, "no acknowledgement of tokens", 1)
+GATEWAY_LOST = StageFailure(FailureCode.GATEWAY_LOST, "no acknowledgement of tokens came in time", 1)
 
 
 @pytest.mark.parametrize("code", sorted({*STAGE_LOSSES, FailureCode.STAGE_LOST}))
