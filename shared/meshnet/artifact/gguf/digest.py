@@ -1,4 +1,4 @@
-"""The digest that identifies an artifact: SHA-256 over the digests of its files.
+"""The digest that identifies an artifact (a model's files): SHA-256 over the digests of the files.
 
 Invariant: two artifacts have equal digests only if their files are equal and in the same order; names and folders do
 not count.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def file_digest(path: Path) -> bytes:
-    """Return the SHA-256 of one file, all of which is read.
+    """Return the SHA-256 of one file. The whole file is read.
 
     Raises:
         OSError: the file cannot be read.

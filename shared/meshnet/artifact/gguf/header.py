@@ -1,4 +1,4 @@
-"""Reads the header of a GGUF model over all its parts: the metadata and the position of each tensor.
+"""Reads the header of a GGUF model from all its files (parts): the metadata and the position of each tensor.
 
 Invariants: a header that `read_header` returns is consistent. Every tensor is inside its file, aligned, and overlaps no
 other tensor; names are unique; layer numbers are below the layer count; all parts are present. Weights are not read, so
@@ -51,7 +51,7 @@ class GgufHeader:
 
     @property
     def tensors(self) -> tuple[GgufTensor, ...]:
-        """All tensors of all parts."""
+        """The tensors of all parts."""
         return tuple(tensor for part in self.parts for tensor in part.tensors)
 
     @property
@@ -90,7 +90,7 @@ class GgufHeader:
 
     @property
     def n_layers(self) -> int:
-        """Number of transformer layers that a token passes."""
+        """Number of transformer layers that a token passes, without nextn (MTP) blocks."""
         return self.n_blocks - self.n_nextn
 
     @property
@@ -108,12 +108,15 @@ class GgufHeader:
         return any(tensor.name == name for tensor in self.tensors)
 
     def _counts_every_block(self, key: str) -> bool:
-        """Tell if `key` lists one value for each announced block; the only evidence if a part is not present."""
+        """Tell if the metadata's list under `key` has one value for each block.
+
+        If parts are missing, this is the only sign that the nextn blocks exist.
+        """
         figures = self.metadata.get(f"{self.architecture}.{key}")
         return isinstance(figures, tuple) and len(figures) == self.n_blocks
 
     def text(self, key: str) -> str:
-        """Return a required string.
+        """Return the metadata's string under `key`, which must be present.
 
         Raises:
             ArtifactError: `bad_metadata` if it is absent, empty or of another type.
@@ -124,10 +127,10 @@ class GgufHeader:
         return value
 
     def number(self, key: str, *, largest: int = 2**31 - 1) -> int:
-        """Return a required whole number from 1 to `largest`.
+        """Return the metadata's whole number under `key`, which must be present.
 
         Raises:
-            ArtifactError: `bad_metadata` if it is absent, of another type or out of range.
+            ArtifactError: `bad_metadata` if it is absent, of another type, or not from 1 to `largest`.
         """
         value = self.metadata.get(key)
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
@@ -137,11 +140,11 @@ class GgufHeader:
 
 @dataclass(frozen=True, slots=True)
 class AvailableModel:
-    """The parts of a model that are present.
+    """A model of which some parts may be missing.
 
     Attributes:
-        header: read from the parts that are present.
-        missing: numbers of the other parts, from 0.
+        header: the header, from the parts that are present.
+        missing: numbers of the missing parts, counted from 0.
     """
 
     header: GgufHeader
@@ -170,10 +173,10 @@ def read_header(path: Path) -> GgufHeader:
 
 
 def read_available(paths: Sequence[Path]) -> AvailableModel:
-    """Read the headers of the parts that are present; weights and later parts may be missing.
+    """Read the headers of the parts that are present. Weights, and all parts but the first, may be missing.
 
     Args:
-        paths: the first part and any others, in any order; the rest are looked for in the first part's folder.
+        paths: the first part and any others, in any order. Parts not listed are looked for in the first part's folder.
 
     Raises:
         ArtifactError: a file is wrong; the code is one of `limits.TITLES`.
@@ -211,7 +214,7 @@ def _read_parts(paths: Sequence[Path], *, is_data_here: bool) -> AvailableModel:
 
 
 def _later_part(part: GgufPart, number: int, count: int) -> GgufPart:
-    """Check a part's number and drop its metadata, since only the first part's counts."""
+    """Check a part's number and return the part without metadata, since only the first part's metadata counts."""
     numbers = (split_number(part, "split.no", default=-1), split_number(part, "split.count", default=-1))
     require(numbers == (number, count), "bad_metadata", f"part {number + 1} of {count} says that it is another part")
     return replace(part, metadata={}, key_extents=())

@@ -1,4 +1,4 @@
-"""The limits of a header, and the errors for files that are refused.
+"""The limits that a GGUF header must keep, and the errors for files that are refused.
 
 Invariant: before memory is allocated for a count or a length, it is compared with its limit and with the bytes that are
 left in the file.

@@ -1,7 +1,7 @@
 """Finds the bytes of tensors that a sparse file does not hold.
 
-Invariant: only the file system is asked; no data is read. A hole reads as zeros without an error. If a tool made a copy
-sparse because a tensor holds zeros there, those bytes count as missing too.
+Invariant: the file system is asked for holes; no data is read. Reading a hole gives zeros and no error. If a tool has
+turned a tensor's own zeros into a hole while it copied the file, those bytes count as missing too.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class GgufTensor:
     """One tensor's name, type, shape and position in its file.
 
     Attributes:
-        shape: lengths in ggml's order, which begins with the contiguous dimension.
-        offset_bytes: distance from the beginning of its file.
+        shape: lengths of the dimensions in ggml's order, which begins with the contiguous dimension.
+        offset_bytes: distance of the tensor's first byte from the beginning of its file.
     """
 
     name: str
@@ -56,7 +56,7 @@ class GgufTensor:
 
 @dataclass(frozen=True, slots=True)
 class KeyExtent:
-    """The bytes `[begin_bytes, end_bytes)` that one metadata entry fills in the file, its key included."""
+    """The bytes `[begin_bytes, end_bytes)` of the file that one metadata entry fills, its key included."""
 
     key: str
     begin_bytes: int
@@ -65,7 +65,15 @@ class KeyExtent:
 
 @dataclass(frozen=True, slots=True)
 class GgufPart:
-    """The header of one file of a model."""
+    """The header of one file of a model.
+
+    Attributes:
+        version: version of the GGUF format.
+        file_bytes: length of the file as it is on the disk.
+        header_bytes: length of the header, without the padding after it.
+        data_offset_bytes: position of the first tensor's data, after the padding.
+        key_extents: position of each metadata entry.
+    """
 
     path: Path
     version: int
@@ -79,12 +87,12 @@ class GgufPart:
 
     @property
     def tensor_bytes(self) -> int:
-        """Bytes of all tensors, without padding between them."""
+        """Bytes of all tensors, without the padding between them."""
         return sum(tensor.size_bytes for tensor in self.tensors)
 
     @property
     def whole_bytes(self) -> int:
-        """Bytes of the whole file: its length, or the length it should have if it ends before its last tensor does."""
+        """Length of the file; if the file is cut off before its last tensor ends, the length that it should have."""
         end_bytes = max((tensor.offset_bytes + tensor.size_bytes for tensor in self.tensors), default=0)
         return self.file_bytes if end_bytes <= self.file_bytes else _aligned(end_bytes, self.alignment_bytes)
 
@@ -94,7 +102,7 @@ def read_part(path: Path, room: HeaderRoom, *, is_data_here: bool = True) -> Ggu
 
     Args:
         path: the file.
-        room: the limits that all parts of the model share; reading subtracts from it.
+        room: the limits that all parts of the model share. Reading subtracts the bytes and counts of this header.
         is_data_here: if true, a file that ends before its tensors do is refused.
 
     Raises:
@@ -115,13 +123,13 @@ def read_part(path: Path, room: HeaderRoom, *, is_data_here: bool = True) -> Ggu
 
 
 def _open_regular(path: Path) -> BinaryIO:
-    """Open a regular file. Reading a pipe could wait forever, so anything else is refused."""
+    """Open a regular file. Anything else is refused, because reading a pipe, for example, could wait forever."""
     require(not path.exists() or path.is_file(), "unreadable", f"{printable_path(path)} is not a regular file")
     return path.open("rb")
 
 
 def _read(path: Path, reader: HeaderReader, end_bytes: int) -> GgufPart:
-    """Read a header and check that its tensors end before `end_bytes`."""
+    """Read a header and check that its tensors end at `end_bytes` or before."""
     is_gguf = reader.file_bytes >= len(MAGIC) and reader.take(len(MAGIC)) == MAGIC
     require(is_gguf, "not_gguf", f"{printable_path(path)} is not a GGUF file")
     version = reader.u32()
@@ -166,7 +174,7 @@ def _read_metadata(reader: HeaderReader, n_keys: int) -> tuple[dict[str, Metadat
 
 
 def _read_tensor(reader: HeaderReader) -> GgufTensor:
-    """Read a tensor's entry. Its offset is still relative to the data section."""
+    """Read a tensor's header entry. The offset in the result still counts from the beginning of the data."""
     name = reader.string(MAX_TENSOR_NAME_BYTES)
     n_dimensions = reader.u32()
     require(

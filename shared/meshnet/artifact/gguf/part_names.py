@@ -1,4 +1,7 @@
-"""Numbers and names of the parts of a split model. Source: the pinned tree's tools/gguf-split."""
+"""Reads the part numbers of a model in several files, and makes the names of these files.
+
+Source: the pinned llama.cpp's tools/gguf-split.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ def part_path(first: Path, number: int, count: int) -> Path:
     """Return the path of part `number` (from 0) of a model, given the path of its first part.
 
     Raises:
-        ArtifactError: `bad_metadata` if the first part's name does not say that it is the first of `count`.
+        ArtifactError: `bad_metadata` if the first part's name is not NAME-00001-of-COUNT.gguf, with this count.
     """
     named = _PART_NAME.fullmatch(first.name)
     if named is None or int(named["number"]) != 1 or int(named["count"]) != count:

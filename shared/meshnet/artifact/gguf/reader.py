@@ -1,6 +1,6 @@
 """Reads the primitive values of a GGUF file.
 
-Invariants: the reader never goes beyond the end of the file or the header limit, and never allocates memory for a
+Invariants: the reader never goes beyond the end of the file or the limit for headers, and never allocates memory for a
 length that was not checked. Source: ggml's docs/gguf.md.
 """
 
@@ -70,7 +70,12 @@ _TOO_MANY_VALUES: Final = f"the metadata takes more than {MAX_VALUE_BYTES} bytes
 
 @dataclass(slots=True)
 class HeaderRoom:
-    """The limits that are left for the headers of all parts of a model together; reading subtracts from them."""
+    """The limits that remain for the headers of all parts of a model. Reading subtracts from them.
+
+    Attributes:
+        elements: array elements in the metadata.
+        value_bytes: memory that metadata and names take once they are read.
+    """
 
     header_bytes: int = MAX_HEADER_BYTES
     tensors: int = MAX_TENSORS
@@ -96,7 +101,7 @@ class HeaderRoom:
         self.elements -= count
 
     def take_value_bytes(self, size_bytes: int) -> None:
-        """Reserve the memory that values take once they are read.
+        """Reserve `size_bytes` of memory for values that are read.
 
         Raises:
             ArtifactError: `limit_exceeded` if less is left.
@@ -106,7 +111,14 @@ class HeaderRoom:
 
 
 class HeaderReader:
-    """A bounded reader over one open file. It is not thread-safe, and the caller closes the file."""
+    """Reads the values of one file's header in order, within its limits. It is not thread-safe.
+
+    The caller opens and closes the file.
+
+    Attributes:
+        room: the limits that all parts of the model share.
+        offset_bytes: number of bytes that were read so far.
+    """
 
     def __init__(self, file: BinaryIO, file_bytes: int, room: HeaderRoom) -> None:
         self._file = file
@@ -120,7 +132,7 @@ class HeaderReader:
         """Read exactly `length_bytes`.
 
         Raises:
-            ArtifactError: `truncated` if the file ends earlier; `limit_exceeded` if the header limit is reached first.
+            ArtifactError: `truncated` if the file ends earlier; `limit_exceeded` if the headers are too long.
         """
         code = "truncated" if self._is_whole else "limit_exceeded"
         require(length_bytes <= self._end_bytes - self.offset_bytes, code, "the header ends early")
@@ -130,7 +142,7 @@ class HeaderReader:
         return data
 
     def end(self) -> None:
-        """Subtract the bytes read so far from the room that the other parts share."""
+        """End the header: subtract its length from `room`, which the other parts of the model share."""
         self.room.header_bytes -= self.offset_bytes
 
     def u32(self) -> int:
@@ -154,7 +166,7 @@ class HeaderReader:
         return text
 
     def value(self) -> MetadataValue:
-        """Read a metadata value with its type tag.
+        """Read the type tag of a metadata value, then the value.
 
         Raises:
             ArtifactError: `bad_metadata` if the tag is unknown or the value is an array of arrays; `limit_exceeded` or

@@ -1,7 +1,7 @@
 """Sizes of ggml's tensor types.
 
-Invariant: if a type is not listed, its size is unknown and the file is refused. Source: the type traits of ggml.c in
-the pinned tree.
+Invariant: if a type is not listed, its size is unknown and the file is refused. Source: the type traits in the pinned
+llama.cpp's ggml.c.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """How a tensor's elements are packed: `block_bytes` for each `block_elements` along the first dimension."""
+    """How elements are packed: each `block_elements` elements along the first dimension take `block_bytes`."""
 
     name: str
     block_elements: int

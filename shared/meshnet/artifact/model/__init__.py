@@ -1,4 +1,4 @@
-"""Facts about a model that its header gives: the owner of each tensor, the legal cuts, and the memory a range needs.
+"""Facts that a model's header gives: the stage that each tensor belongs to, legal cuts, and memory of a layer range.
 
 Invariant: pure. Only headers are read, so a split can be planned before the model itself is downloaded.
 """

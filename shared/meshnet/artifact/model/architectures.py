@@ -1,8 +1,8 @@
-"""The one table of model architectures: which are served, where they may be cut, and what their layers keep.
+"""The one table of model architectures: which are served, where they may be cut, and which caches their layers keep.
 
-Invariants: a served architecture has a cut rule and a cache layout. The worker's own list (`kArchitectures` in
-native/src/engine/llama_artifact.cpp) holds the same names, which a test compares. An architecture that is not served is
-listed if `meshnet inspect` can read it.
+Invariants: the served architectures are those in the C++ worker's own list (`kArchitectures` in
+native/src/engine/llama_artifact.cpp); a test compares the two. An architecture that is not served is listed too if
+`meshnet inspect` can read it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CutRule(StrEnum):
-    """The reason for a model's legal cuts."""
+    """The rule that decides at which layers a model may be cut. Its value is the reason, for people."""
 
     EVERY = "every cut: layers hand over hidden rows alone"
     INDEXER = "a layer that reuses the indexer selection of an earlier one stays with it"
@@ -24,7 +24,7 @@ class CutRule(StrEnum):
 
 
 class CacheLayout(Enum):
-    """What the layers keep of the tokens of a sequence. `caches` computes the sizes."""
+    """The kind of KV cache that the layers of an architecture keep. `caches.py` computes the sizes."""
 
     KEYS_AND_VALUES = auto()
     WINDOWED_OF_TWO = auto()  # every second layer has a sliding window, unless the metadata say otherwise
@@ -37,7 +37,7 @@ class CacheLayout(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """One architecture, as Meshnet knows it."""
+    """The table's entry for one architecture: its rule for cuts, its caches, and the workers that can compute it."""
 
     cut_rule: CutRule
     cache_layout: CacheLayout

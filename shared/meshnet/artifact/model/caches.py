@@ -1,9 +1,9 @@
 """Sizes of the caches that each layer keeps for a sequence: keys and values, compressed or windowed rows, and states.
 
-Invariants: sizes equal the pinned tree's allocations with the worker's settings (K and V as f16, separate cells for
-each sequence); `tests/integration/inspect` compares them with the sizes that the pinned tree logs. A sliding-window
-layer has cells for its window and one ubatch. Source: the pinned tree's llama-kv-cache*.cpp,
-llama-memory-recurrent.cpp and llama-hparams.cpp.
+Invariants: sizes equal those that the pinned llama.cpp allocates with the worker's settings (K and V as f16, separate
+cells for each sequence); `tests/integration/inspect` compares them with the sizes that llama.cpp logs. A sliding-window
+layer has cells for its window and one ubatch. Source: llama.cpp's llama-kv-cache*.cpp, llama-memory-recurrent.cpp and
+llama-hparams.cpp.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HCA_RATIO: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """One kind of rows that a layer keeps.
+    """One of a layer's caches: rows of equal size, each of which stands for one token or for several.
 
     Attributes:
         row_bytes: bytes of one row.
@@ -58,10 +58,11 @@ def _padded(cells: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
-    """Everything that one layer keeps of a sequence.
+    """All caches that one layer keeps for a sequence.
 
     Attributes:
-        state_bytes: bytes of states, which do not grow with the sequence.
+        rows: one entry for each kind of rows that the layer caches.
+        state_bytes: bytes of states, which do not grow with the sequence (recurrent ones, for example).
     """
 
     rows: tuple[Rows, ...] = ()
@@ -74,26 +75,27 @@ class LayerCache:
 
     @property
     def bytes_per_token(self) -> float:
-        """Bytes that each token adds permanently. Windows and states do not grow, so they are not counted."""
+        """Bytes by which each token makes the caches grow. Windows and states do not grow, so they are left out."""
         return sum(rows.row_bytes / rows.tokens_per_row for rows in self.rows if not rows.window)
 
     @property
     def kept_state_bytes(self) -> int:
-        """Bytes of a saved state of a sequence: the caches that cannot be truncated. Source: llama_state.h."""
+        """Bytes that a worker saves of one sequence's states and windows, to rewind it. Source: llama_state.h."""
         return self.state_bytes + sum(rows.row_bytes * rows.window for rows in self.rows)
 
     @property
     def window_bytes(self) -> int:
-        """Bytes of the windows of a sequence that is longer than they are."""
+        """Bytes allocated for windows, if the context is longer than a window and a ubatch together."""
         windows = [rows for rows in self.rows if rows.window]
         return sum(rows.row_bytes * _padded(rows.window + UBATCH_ROWS) for rows in windows)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCaches:
-    """Caches of every layer of a model.
+    """The caches of all layers of a model.
 
     Attributes:
+        layers: one entry for each layer.
         is_known: whether the architecture's cache layout is known; if not, plain attention is assumed.
     """
 
@@ -102,25 +104,25 @@ class ModelCaches:
 
     @property
     def bytes_per_token(self) -> float:
-        """Bytes that each token adds permanently, over all layers."""
+        """Bytes by which each token makes the caches of all layers grow together."""
         return sum(layer.bytes_per_token for layer in self.layers)
 
     @property
     def window_bytes(self) -> int:
-        """Bytes of the windows of one sequence that is longer than they are, over all layers."""
+        """Bytes allocated for one sequence's windows in all layers, if the context is longer than window and ubatch."""
         return sum(layer.window_bytes for layer in self.layers)
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the states of one sequence of any length, over all layers."""
+        """Bytes of one sequence's states over all layers. They do not depend on the sequence's length."""
         return sum(layer.state_bytes for layer in self.layers)
 
 
 def read_caches(header: GgufHeader) -> ModelCaches:
-    """Return the caches of each layer.
+    """Return the caches of each layer of a model.
 
     Raises:
-        ArtifactError: `bad_metadata`.
+        ArtifactError: `bad_metadata` if a value that decides the sizes is missing or wrong.
     """
     known = ARCHITECTURES.get(header.architecture)
     read = _READERS[CacheLayout.KEYS_AND_VALUES if known is None else known.cache_layout]
@@ -131,12 +133,12 @@ _Reader: TypeAlias = "Callable[[Hparams], list[LayerCache]]"
 
 
 def _attention(hparams: Hparams) -> list[LayerCache]:
-    """Plain attention: each layer keeps K and V of every head."""
+    """Return the caches of plain attention: each layer keeps K and V of every KV head."""
     return [LayerCache((Rows(row_bytes),)) if row_bytes else LayerCache() for row_bytes in _kv_bytes(hparams)]
 
 
 def _kv_bytes(hparams: Hparams) -> list[int]:
-    """Return the bytes of K and V of one position, for each layer."""
+    """Return the bytes of one position's K and V, for each layer."""
     heads = hparams.per_layer("attention.head_count", 0)
     kv_heads = hparams.per_layer("attention.head_count_kv", 0) if hparams.has("attention.head_count_kv") else heads
     head_width = hparams.width // max(1, heads[0])
@@ -145,7 +147,10 @@ def _kv_bytes(hparams: Hparams) -> list[int]:
 
 
 def _windowed(default_period: int) -> _Reader:
-    """Return a reader for attention with a window in all layers except every `default_period`-th."""
+    """Return a function that gives the caches of a model in which all layers except every n-th have a sliding window.
+
+    The file gives n, or a flag for each layer. If it gives neither, n is `default_period`.
+    """
 
     def read(hparams: Hparams) -> list[LayerCache]:
         window, key = hparams.number("attention.sliding_window", 0), "attention.sliding_window_pattern"
@@ -169,20 +174,24 @@ def _latent_row_bytes(hparams: Hparams) -> int:
 
 
 def _latent(hparams: Hparams) -> list[LayerCache]:
-    """Multi-head latent attention; if the file predates its metadata key, K and V are kept."""
+    """Return the caches of multi-head latent attention. Layers of older files keep K and V instead."""
     if not hparams.has("attention.key_length_mla"):
         return _attention(hparams)
     return [LayerCache((Rows(_latent_row_bytes(hparams)),))] * hparams.n_layers
 
 
 def _latent_with_indexer(hparams: Hparams) -> list[LayerCache]:
-    """Multi-head latent attention with an indexer's keys in the layers that have an indexer."""
+    """Return the caches of multi-head latent attention; layers with an indexer of their own also keep its keys."""
     latent, key = Rows(_latent_row_bytes(hparams)), Rows(hparams.required("attention.indexer.key_length") * F16_BYTES)
     return [LayerCache((latent, key) if selects else (latent,)) for selects in latent_uses(hparams)]
 
 
 def _compressed(hparams: Hparams) -> list[LayerCache]:
-    """Architecture deepseek4: a window in every layer; compressed rows, indexer keys and open blocks in some."""
+    """Return the caches of the architecture deepseek4.
+
+    Every layer has a window. Some layers also have compressed rows and a block of rows that waits for compression, and
+    some of these have compressed indexer keys.
+    """
     head_width, indexer_width = (
         hparams.required("attention.key_length"),
         hparams.number("attention.indexer.key_length", 0),
@@ -201,12 +210,12 @@ def _compressed(hparams: Hparams) -> list[LayerCache]:
 
 
 def _open_block(rows: int, width: int) -> int:
-    """Return the bytes of the rows, with their scores, of a block that is not compressed yet."""
+    """Return the bytes of a block that is not compressed yet: `rows` f32 rows of `width`, and as many scores."""
     return 2 * rows * width * F32_BYTES
 
 
 def _with_recurrent_layers(hparams: Hparams) -> list[LayerCache]:
-    """Attention in some layers; the states of a convolution and a delta net in the others."""
+    """Return the caches of models with attention in some layers, and a convolution and a delta net in the others."""
     period = hparams.number("full_attention_interval", 4)
     if hparams.has("attention.recurrent_layers"):
         is_recurrent = [bool(one) for one in hparams.per_layer("attention.recurrent_layers", 0)]

@@ -2,9 +2,9 @@
 
 A cut `c` divides the layers into `[0, c)` and `[c, n)`.
 
-Invariant: a cut is legal only if the architecture is known to hand nothing but hidden rows from one layer to the next.
-If nobody has checked an architecture, it has no legal cut, and its models are served whole or not at all. Source: the
-pinned tree's src/models; docs/models.
+Invariant: a cut `c` is legal only if the layers from `c` on are known to need nothing of the earlier ones but hidden
+rows. If nobody has checked an architecture, it has no legal cut, and its models are served whole or not at all. Source:
+the pinned llama.cpp's src/models; docs/models.
 """
 
 from __future__ import annotations
@@ -30,24 +30,29 @@ _USES: Final[Mapping[str, Callable[[Hparams], Sequence[bool | None]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class LegalCuts:
-    """The layers at which a range may begin, in ascending order and without layer 0, and the reason."""
+    """The layers at which a model may be cut.
+
+    Attributes:
+        rule: the rule that decided them.
+        cuts: the layers, ascending; layer 0 is not listed.
+    """
 
     rule: CutRule
     cuts: tuple[int, ...]
 
     def wrong_cut(self, layer_begin: int, layer_end: int, n_layers: int) -> int | None:
-        """Return the first end of the range that is not a legal cut, or None if both ends are legal."""
+        """Return the first of the two ends at which the model may not be cut; None if it may be cut at both."""
         return next(iter(wrong_cuts((layer_begin, layer_end), n_layers, self.cuts)), None)
 
     def explain(self, cut: int) -> str:
-        """Return a sentence for engineers: why `cut` is refused, and the legal cuts beside it."""
+        """Return a sentence for an error: the reason why `cut` is refused, and the nearest legal cuts."""
         beside = " and ".join(str(one) for one in cuts_beside(cut, self.cuts))
         hint = f"; the legal cuts beside it are {beside}" if beside else "; it is served whole"
         return f"the model may not be cut between layers {cut - 1} and {cut} ({self.rule}){hint}"
 
 
 def wrong_cuts(ends: Iterable[int], n_layers: int, legal: Collection[int] | None) -> list[int]:
-    """Return the ends of ranges at which the model may not be cut, in the order given.
+    """Return those of `ends` at which the model may not be cut, in the order given.
 
     Args:
         ends: layers at which ranges begin or end.
@@ -69,7 +74,7 @@ def legal_cuts(header: GgufHeader) -> LegalCuts:
     """Return the layers at which the model may be cut.
 
     Raises:
-        ArtifactError: `bad_metadata` if the metadata that decides it is wrong.
+        ArtifactError: `bad_metadata` if a value that decides the cuts is wrong.
     """
     known = ARCHITECTURES.get(header.architecture)
     rule = CutRule.UNKNOWN if known is None else known.cut_rule
@@ -86,5 +91,8 @@ def legal_cuts(header: GgufHeader) -> LegalCuts:
 
 
 def _first_use(uses: Sequence[bool | None], cut: int) -> bool | None:
-    """Tell if the first layer from `cut` on that needs a selection makes its own; None if no layer needs one."""
+    """Look at the first layer from `cut` on that needs an indexer selection.
+
+    Return True if it makes the selection itself, False if it reuses an earlier one, None if there is no such layer.
+    """
     return next((use for use in uses[cut:] if use is not None), None)

@@ -1,6 +1,7 @@
-"""Reads a model's hyperparameters by their keys without the architecture's prefix.
+"""Reads a model's hyperparameters. Keys are given without the architecture's prefix, which this module adds.
 
-Invariant: a value of a wrong type, sign or length is refused. If a value is absent, the caller's default is taken.
+Invariant: a value of a wrong type, sign or length is refused. If a value is absent, the caller's default is taken, or
+the file is refused if the value is required.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ LARGEST: Final = 2**31 - 1
 
 
 class Hparams:
-    """The hyperparameters of one model, for the whole model or for each layer.
+    """Reads a model's hyperparameters from its header, as one value for the whole model or one for each layer.
 
     Attributes:
+        n_layers: number of layers, without nextn (MTP) blocks.
         width: number of elements in a hidden row.
     """
 
@@ -33,19 +35,19 @@ class Hparams:
         return self._prefix + key in self._metadata
 
     def number(self, key: str, default: int) -> int:
-        """Return a whole number from 0, or `default` if it is absent.
+        """Return the whole number under `key`, or `default` if the key is absent.
 
         Raises:
-            ArtifactError: `bad_metadata` if the value is not such a number.
+            ArtifactError: `bad_metadata` if the value is not a whole number from 0 to `LARGEST`.
         """
         value = self._metadata.get(self._prefix + key, default)
         return self._checked(key, value)
 
     def required(self, key: str) -> int:
-        """Return a whole number from 1.
+        """Return the whole number under `key`, which must be present.
 
         Raises:
-            ArtifactError: `bad_metadata` if the value is absent or not such a number.
+            ArtifactError: `bad_metadata` if it is absent or not a whole number from 1 to `LARGEST`.
         """
         value = self.number(key, 0)
         if value == 0:
@@ -53,14 +55,14 @@ class Hparams:
         return value
 
     def per_layer(self, key: str, default: int) -> tuple[int, ...]:
-        """Return one number for each layer; the file gives one for all layers, or a list.
+        """Return one number for each layer. The file gives a list, or one number for all layers.
 
-        A list may have more entries than there are layers, because it may count nextn blocks. `default` is taken for
-        every layer if the value is absent.
+        A list may be longer than the layers, because it may count nextn (MTP) blocks too; the rest is ignored. If the
+        key is absent, every layer gets `default`.
 
         Raises:
-            ArtifactError: `bad_metadata` if a value is not a whole number from 0, or the list is shorter than the
-                layers.
+            ArtifactError: `bad_metadata` if a value is not a whole number from 0 to `LARGEST`, or if a list has fewer
+                values than there are layers.
         """
         value = self._metadata.get(self._prefix + key, default)
         if not isinstance(value, tuple):

@@ -1,6 +1,6 @@
 """Tells which layers select the rows that attention looks at, and which reuse the selection of an earlier layer.
 
-Source: the pinned tree's glm-dsa.cpp and deepseek4.cpp.
+Source: the pinned llama.cpp's glm-dsa.cpp and deepseek4.cpp.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _FULL_EVERY: Final = 4
 
 
 def compressed_uses(hparams: Hparams) -> list[bool | None]:
-    """Return for each deepseek4 layer: True if it selects, False if it reuses a selection, None if it uses none.
+    """Return for each deepseek4 layer: True if it selects rows, False if it reuses a selection, None if it needs none.
 
     Raises:
-        ArtifactError: `bad_metadata` if the values are wrong.
+        ArtifactError: `bad_metadata` if a value that decides this is wrong.
     """
     ratios = hparams.per_layer("attention.compress_ratios", 0)
     types = hparams.per_layer(INDEXER_TYPES, 1)
@@ -32,10 +32,10 @@ def compressed_uses(hparams: Hparams) -> list[bool | None]:
 
 
 def latent_uses(hparams: Hparams) -> list[bool]:
-    """Return for each glm-dsa layer: True if it selects, False if it reuses the selection of an earlier layer.
+    """Return for each glm-dsa layer: True if it selects rows, False if it reuses the selection of an earlier layer.
 
     Raises:
-        ArtifactError: `bad_metadata` if the values are wrong.
+        ArtifactError: `bad_metadata` if a value that decides this is wrong.
     """
     if hparams.has(INDEXER_TYPES):
         return [bool(full) for full in hparams.per_layer(INDEXER_TYPES, 1)]

@@ -1,11 +1,11 @@
-"""Assigns each tensor of a model to an owner, and sums the bytes that a range of layers needs.
+"""Assigns each tensor of a model to an owner (head, layer, tail ...), and sums the bytes that a range of layers needs.
 
 Invariants: every tensor has one owner. A tied embedding belongs to the head, but the tail needs it too. The nextn (MTP)
 blocks after the last layer belong to the tail, which never sends their hidden rows on. A tail that runs them also needs
-a token embedding: a block's own, or the head's if the block has none. Workers do not load these blocks as long as the
-protocol has no drafts. A tensor that no rule names belongs to every stage. `tests/integration/inspect` compares all of
-this with the tensors that the pinned tree loads. Source: its llama-arch.cpp (which tensors are input, output or
-repeating) and patches 0002 and 0016.
+a token embedding: a block's own, or the head's if the block has none. Workers do not load these blocks today, since the
+protocol has no draft tokens. A tensor that no rule names belongs to every stage. `tests/integration/inspect` compares
+all of this with the tensors that the pinned llama.cpp loads. Source: llama.cpp's llama-arch.cpp (which tensors are
+input, output or repeating), and our patches 0002 and 0016.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OF_THE_TAIL: Final = ("output", "cls", "dense_2", "dense_3")
 
 
 class Owner(StrEnum):
-    """The part of a route that a tensor belongs to."""
+    """The part of a model that a tensor belongs to. It decides which stages load the tensor."""
 
     HEAD = "head"
     LAYER = "layer"
@@ -44,7 +44,7 @@ class Owner(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Number and total size of one owner's tensors."""
+    """Number and total size of a group of tensors, for example of those with the same owner."""
 
     tensors: int
     size_bytes: int
@@ -52,7 +52,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All tensors of a model, counted by owner.
+    """Number and size of a model's tensors for each owner.
 
     Attributes:
         layers: one entry for each layer.
@@ -69,12 +69,18 @@ class Inventory:
     nextn_embedding_bytes: int
 
     def weight_bytes(self, layer_begin: int, layer_end: int, *, with_nextn: bool = False) -> int:
-        """Return the bytes of all weights that a stage with `[layer_begin, layer_end)` loads."""
+        """Return the bytes of all weights that a stage with layers `[layer_begin, layer_end)` loads.
+
+        `with_nextn` adds the nextn blocks to the weights of the tail.
+        """
         own_bytes = sum(layer.size_bytes for layer in self.layers[layer_begin:layer_end])
         return own_bytes + self.beside_bytes(layer_begin, layer_end, with_nextn=with_nextn)
 
     def beside_bytes(self, layer_begin: int, layer_end: int, *, with_nextn: bool = False) -> int:
-        """Return the bytes of the weights that a stage loads besides its layers, for example embeddings."""
+        """Return the bytes of the weights that a stage loads besides its layers, for example embeddings.
+
+        `with_nextn` adds the nextn blocks to the weights of the tail.
+        """
         is_head, is_tail = layer_begin == 0, layer_end == len(self.layers)
         size_bytes = self.every_stage.size_bytes
         if is_head:
@@ -100,7 +106,10 @@ def owner_of(name: str, n_layers: int) -> Owner:
 
 
 def owned_by(header: GgufHeader, layer_begin: int, layer_end: int, *, with_nextn: bool = False) -> list[GgufTensor]:
-    """Return the tensors that a stage with `[layer_begin, layer_end)` loads; `with_nextn` adds the nextn blocks."""
+    """Return the tensors that a stage with layers `[layer_begin, layer_end)` loads.
+
+    `with_nextn` adds the nextn blocks to the tensors of the tail.
+    """
     n_layers = header.n_layers
     is_head, is_tail = layer_begin == 0, layer_end == n_layers
     tail_embeds = is_tied_model(header) or (with_nextn and _nextn_needs_embedding(header))
@@ -135,7 +144,7 @@ def _nextn_needs_embedding(header: GgufHeader) -> bool:
 
 
 def take_inventory(header: GgufHeader) -> Inventory:
-    """Count and sum a model's tensors by owner."""
+    """Return the number and total size of a model's tensors for each owner."""
     n_layers = header.n_layers
     layers: list[list[GgufTensor]] = [[] for _ in range(n_layers)]
     others: dict[Owner, list[GgufTensor]] = {owner: [] for owner in Owner}
@@ -156,7 +165,7 @@ def take_inventory(header: GgufHeader) -> Inventory:
 
 
 def bytes_by_type(tensors: Iterable[GgufTensor]) -> dict[str, Holding]:
-    """Count and sum tensors by the name of their type; the type with the most bytes comes first."""
+    """Return the number and total size of tensors by the name of their type, the type with the most bytes first."""
     sums: dict[str, tuple[int, int]] = {}
     for tensor in tensors:
         count, size_bytes = sums.get(tensor.type.name, (0, 0))

@@ -1,7 +1,8 @@
-"""Memory of a range of layers on a machine: weights, caches of the sessions, and buffers.
+"""Computes the memory that a range of layers takes on a machine: weights, caches of the sessions, and buffers.
 
-Invariant: pure. Weights and caches are exact for the pinned tree; buffers are an upper estimate that was fitted to it.
-If a worker saves states, it also keeps a few rows beside them, which the surplus of that estimate covers by far.
+Invariant: pure. Weights and caches are exact for the pinned llama.cpp; the buffers are an upper estimate. If a worker
+saves states to rewind sessions, it also keeps a few rows. These are not counted, since the estimate leaves far more
+room than they take.
 """
 
 from __future__ import annotations
@@ -46,7 +47,11 @@ class Load:
 class RangeMemory:
     """Memory of layers [layer_begin, layer_end) in bytes.
 
-    If a load asks for saved states, it takes `rewind_bytes` in addition to the total; today no node asks for them.
+    Attributes:
+        cache_bytes: caches of all sessions together.
+        rewind_bytes: states that a worker saves to rewind sessions, if it is asked to when it loads the shard. Today no
+            node asks for them, so they are not part of the total.
+        compute_bytes: upper estimate of the buffers that computing needs.
     """
 
     layer_begin: int
@@ -63,19 +68,19 @@ class RangeMemory:
 
 
 def compute_bytes(width: int, load: Load) -> int:
-    """Return an upper estimate of the bytes of a graph's buffers, for rows of `width` elements."""
+    """Return an upper estimate of the bytes of the buffers that computing needs. Hidden rows have `width` elements."""
     per_row = width * _F32_BYTES * _COMPUTE_WIDTHS + load.context_length * _COMPUTE_BYTES_PER_ROW_AND_CELL
     per_cell = load.context_length * load.sequences * _COMPUTE_BYTES_PER_CELL
     return _COMPUTE_BASE_BYTES + UBATCH_ROWS * per_row + per_cell
 
 
 def cache_bytes(layers: Iterable[LayerCache], load: Load) -> int:
-    """Return the bytes that a worker allocates for the caches of a load."""
+    """Return the bytes that a worker allocates for the caches of these layers, for all sessions of `load`."""
     return sum(layer.allocated_bytes(load.context_length, load.sequences) for layer in layers)
 
 
 def rewind_bytes(layers: Iterable[LayerCache], sequences: int) -> int:
-    """Return the bytes of saved states, which exist if caches cannot be truncated; 0 for plain attention."""
+    """Return the bytes of the states that are saved to rewind sessions; 0 if the caches can simply be truncated."""
     return _kept_bytes(sum(layer.kept_state_bytes for layer in layers), sequences)
 
 
@@ -84,7 +89,7 @@ def _kept_bytes(state_bytes: int, sequences: int) -> int:
 
 
 class ModelMemory:
-    """Memory of a model under a load, for any range of its layers.
+    """Computes the memory of any range of a model's layers, for the sessions of one `Load`.
 
     `width` is the number of elements of a hidden row.
     """

@@ -1,7 +1,8 @@
-"""The rows that cross a seam of a model for each token, as its header describes them.
+"""Computes from a model's header how large the rows are that cross a seam for each token.
 
-Invariant: these figures are for planning; a loaded shard reports the actual ones in its boundary contract. Models with
-hyper-connections hand over all their streams. Source: docs/wire.md, Codecs; the pinned tree's deepseek4.cpp.
+Invariant: these sizes are for planning; a loaded shard reports the actual ones in its boundary contract. A model with
+hyper-connections has several hidden rows (streams) for each token, and all of them cross. Source: docs/wire.md, Codecs;
+the pinned llama.cpp's deepseek4.cpp.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ _BY_TOKEN_ID: Final = (".ffn_gate_tid2eid.weight", ".exp_probs_b_vl.bias")
 
 @dataclass(frozen=True, slots=True)
 class Seam:
-    """One token's rows between two stages.
+    """The rows of one token that cross a seam.
 
     Attributes:
-        elements: elements of all streams together.
-        streams: number of hidden rows that are handed over side by side; 1 without hyper-connections.
-        token_id_layers: layers below this number may choose experts by a row's token id, so a seam below it carries
-            token ids beside the rows.
+        elements: number of elements of all hidden rows together.
+        streams: number of hidden rows for each token; 1 without hyper-connections.
+        token_id_layers: layers below this number may choose experts by token id, so a seam in front of such a layer
+            carries token ids beside the rows; 0 if there are none.
     """
 
     elements: int
@@ -37,15 +38,15 @@ class Seam:
     token_id_layers: int
 
     def row_bytes(self, codec: Codec) -> int | None:
-        """Bytes of one token's rows without its id; None if the codec cannot pack rows of this width."""
+        """Return the packed bytes of one token's rows, without its id; None if `codec` cannot pack this width."""
         return codec.packed_bytes(self.elements) if codec.can_pack(self.elements) else None
 
 
 def read_seam(header: GgufHeader) -> Seam:
-    """Return the seam of a model.
+    """Return the rows that cross a model's seams; they are of the same size at every seam.
 
     Raises:
-        ArtifactError: `bad_metadata` if a value that describes it is wrong.
+        ArtifactError: `bad_metadata` if a value that describes the rows is wrong.
     """
     hparams = Hparams(header)
     streams = max(1, hparams.number("hyper_connection.count", 1))
@@ -53,7 +54,11 @@ def read_seam(header: GgufHeader) -> Seam:
 
 
 def _token_id_layers(header: GgufHeader, hparams: Hparams) -> int:
-    """Find the last such layer by its tensors, as the worker does; if parts are missing, also by the stated count."""
+    """Return the number of the last layer that may choose experts by token id, plus 1; 0 if there is none.
+
+    Such layers are found by their tensors, as the worker finds them. If parts of the model are missing, the number that
+    the metadata gives is returned if it is larger.
+    """
     announced = hparams.number("hash_layer_count", 0)
     layers = [layer_of(tensor.name) for tensor in header.tensors if tensor.name.endswith(_BY_TOKEN_ID)]
     by_tensor = max((layer + 1 for layer in layers if layer is not None and layer < hparams.n_layers), default=0)

@@ -1,8 +1,8 @@
 """Splits a model over machines of given memory, at legal cuts only.
 
-Invariants: pure; for up to `MACHINES_MAX` machines the search is exhaustive. The split uses as few machines as can hold
-the model, since every stage is a hop. Among those splits it takes the one whose fullest machine is least full. Machines
-that are not needed get no layers.
+Invariants: pure; the search is exhaustive, for up to `MACHINES_MAX` machines. The split uses as few machines as can
+hold the model, since every further stage costs time. Among the splits over so few machines, the one whose fullest
+machine is least full is chosen. Machines that are not needed get no layers.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ FILL_STEPS: Final = 1000
 
 
 class SplitError(MeshnetError):
-    """No split fits the machines."""
+    """The model cannot be split over the given machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One machine's part: its index in the list of machines, its memory, and the memory its layers need."""
+    """One machine's part of a split: the machine's index in the list, its memory, and the memory its layers need."""
 
     machine: int
     memory_bytes: int
@@ -39,13 +39,18 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A split; the shares are in the order of their layers, so the head comes first."""
+    """A model's layers split over machines. The shares are in the order of the layers, so the head comes first."""
 
     shares: tuple[Share, ...]
 
 
 class _Search:
-    """Finds for each set of machines (a bit mask) the longest prefix of the layers that it can hold."""
+    """Finds for each set of machines (a bit mask) the longest prefix of the layers that the set can hold.
+
+    Attributes:
+        reached: for each set, the first layer after its prefix.
+        last: for each set, the machine that holds the last layers of its prefix.
+    """
 
     def __init__(self, model: ModelMemory, ends: Sequence[int], memories: Sequence[float]) -> None:
         self._model = model
@@ -55,7 +60,7 @@ class _Search:
         self.last: dict[int, int] = {}
 
     def run(self, machines: int) -> int | None:
-        """Try all sets of `machines` machines; return the first that holds all layers, or None."""
+        """Try all sets of `machines` machines; return the first set that can hold all layers, or None."""
         frontier = [0]
         for _ in range(machines):
             following: dict[int, None] = {}
@@ -74,7 +79,7 @@ class _Search:
             self.reached[grown], self.last[grown] = end, machine
 
     def _furthest(self, begin: int, memory_bytes: float) -> int:
-        """Return the last legal end of a range from `begin` that fits into memory, or `begin` if none fits."""
+        """Return the largest legal end of a range from `begin` that fits into the memory, or `begin` if none fits."""
         first = bisect_right(self._ends, begin)
         fitting = bisect_right(
             self._ends, memory_bytes, lo=first, key=lambda end: self._model.of(begin, end).total_bytes
@@ -82,7 +87,7 @@ class _Search:
         return self._ends[fitting - 1] if fitting > first else begin
 
     def order(self, chosen: int) -> list[int]:
-        """Return the machines of a set in the order of their layers."""
+        """Return the machines of the set `chosen`, in the order of the layers that they hold."""
         found = []
         while chosen:
             machine = self.last[chosen]
@@ -92,10 +97,11 @@ class _Search:
 
 
 def plan_split(model: ModelMemory, cuts: Sequence[int], memories: Sequence[int]) -> Split:
-    """Split a model over machines with the given memories, in bytes.
+    """Split a model over machines with the given memories (in bytes), at the given legal cuts.
 
     Raises:
-        SplitError: `too_many_machines`; or `model_too_large`, with the bytes that are needed in its message.
+        SplitError: `too_many_machines` if there are more than `MACHINES_MAX`, or none; `model_too_large` if no split
+            fits, with the bytes that are needed in its message.
     """
     if not 1 <= len(memories) <= MACHINES_MAX:
         message = f"a split can be planned for 1 to {MACHINES_MAX} machines, not {len(memories)}"
@@ -124,7 +130,10 @@ def _least_full(model: ModelMemory, ends: Sequence[int], memories: Sequence[int]
 def _split_at(
     model: ModelMemory, ends: Sequence[int], memories: Sequence[int], machines: int, fill: int
 ) -> Split | None:
-    """Return a split that fills no machine beyond `fill` of `FILL_STEPS` parts, or None if there is none."""
+    """Return a split over `machines` machines, or None if there is none.
+
+    No machine is filled beyond the share `fill` / `FILL_STEPS` of its memory.
+    """
     search = _Search(model, ends, [memory * fill / FILL_STEPS for memory in memories])
     chosen = search.run(machines)
     if chosen is None:
