@@ -1,7 +1,7 @@
-"""Frames and edge messages as frozen types, and the only code that turns bytes into them and back.
+"""Frames and edge messages (tokens, acknowledgements, failures ...) as frozen types, and their conversion from bytes.
 
-Invariants: the size is checked before parsing, and every value before it is used. If a peer's bytes are wrong, only
-`MessageError` is raised. Import from here, not from the modules below.
+Invariants: no other code converts them. The size is checked before parsing, and every value before it is used. If a
+peer's bytes are wrong, only `MessageError` is raised. Import from this package, not from its modules.
 """
 
 from meshnet.frame.codec import parse_frame, read_frame, serialise_frame, write_frame

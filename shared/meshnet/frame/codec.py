@@ -1,8 +1,8 @@
-"""Converts bytes to frozen frames and back.
+"""Converts bytes to `Frame` objects and back.
 
-Invariants: the size is checked before parsing, the address before all other fields, and every number before it is used.
-For any bytes, nothing but `MessageError` (a `ProtocolError`) is raised. If a parsed frame is serialised, the result is
-the canonical encoding. Unknown fields are dropped, so that newer peers can add fields.
+Invariants: the size is checked before parsing, the address (session, epoch, edge) before all other fields, and every
+number before it is used. For any bytes, nothing but `MessageError` (a `ProtocolError`) is raised. If a parsed frame is
+serialised, the result is the canonical encoding. Unknown fields are dropped, so that newer peers can add fields.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ MALFORMED = FailureCode.MALFORMED
 
 
 def parse_frame(data: bytes, *, limit_bytes: int = MAX_MESSAGE_BYTES) -> Frame:
-    """Read one frame from untrusted bytes.
+    """Read and check one frame from untrusted bytes.
 
     Raises:
-        MessageError: the bytes are refused. If its `address` is set, only that session fails.
+        MessageError: the bytes are refused. If the error has an `address`, only that session fails; otherwise the
+            connection is closed.
     """
     require(len(data) <= limit_bytes, FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes exceed {limit_bytes}", None)
     try:
@@ -57,15 +58,15 @@ def parse_frame(data: bytes, *, limit_bytes: int = MAX_MESSAGE_BYTES) -> Frame:
 
 
 def serialise_frame(frame: Frame) -> bytes:
-    """Encode a frame. The caller keeps it below the message limit with `fragment_frame`."""
+    """Encode a frame. The caller must cut a frame with `fragment_frame` first if it is too large for a message."""
     return write_frame(frame).SerializeToString(deterministic=True)
 
 
 def read_frame(message: frame_pb2.Frame) -> Frame:
-    """Check a decoded message and freeze it.
+    """Check a protobuf message and return it as a `Frame`.
 
     Raises:
-        MessageError: see `parse_frame`.
+        MessageError: as from `parse_frame`.
     """
     address = read_address(message.session, message.epoch, message.from_stage, message.to_stage)
     require(message.to_stage != GATEWAY_STAGE, MALFORMED, "the Gateway takes no frames", address)
@@ -98,7 +99,7 @@ def read_frame(message: frame_pb2.Frame) -> Frame:
 
 
 def write_frame(frame: Frame) -> frame_pb2.Frame:
-    """Build the protobuf message of a frame."""
+    """Return a frame as its protobuf message."""
     return frame_pb2.Frame(
         session=frame.session,
         epoch=frame.epoch,
@@ -120,7 +121,7 @@ def write_frame(frame: Frame) -> frame_pb2.Frame:
 
 
 def read_address(session: bytes, epoch: int, from_stage: int, to_stage: int) -> Address:
-    """Check the fields that name a session and an edge; frames and edge messages share them.
+    """Check the session, epoch and stages of a frame or edge message, and return them as an address.
 
     Raises:
         MessageError: `malformed`, without an address.
@@ -133,10 +134,10 @@ def read_address(session: bytes, epoch: int, from_stage: int, to_stage: int) -> 
 
 
 def read_residence(entries: Iterable[frame_pb2.StageResidence], address: Address) -> tuple[StageResidence, ...]:
-    """Freeze the residence list, which holds at most one entry for each stage and none for the Gateway.
+    """Check and return residence entries: how long each stage kept the rows of a step.
 
     Raises:
-        MessageError: `malformed` if the list breaks these rules.
+        MessageError: `malformed` if a stage has two entries, or if an entry is not of a stage.
     """
     residence = tuple(StageResidence(e.stage, e.queue_us, e.compute_us, e.codec_us) for e in entries)
     stages = {entry.stage for entry in residence}
@@ -146,7 +147,7 @@ def read_residence(entries: Iterable[frame_pb2.StageResidence], address: Address
 
 
 def write_residence(entry: StageResidence) -> frame_pb2.StageResidence:
-    """Build the protobuf message of one residence entry."""
+    """Return a residence entry (how long one stage kept the rows of a step) as its protobuf message."""
     return frame_pb2.StageResidence(
         stage=entry.stage, queue_us=entry.queue_us, compute_us=entry.compute_us, codec_us=entry.codec_us
     )

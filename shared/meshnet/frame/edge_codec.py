@@ -1,7 +1,7 @@
-"""Converts bytes to frozen edge messages and back.
+"""Converts bytes to `EdgeMessage` objects and back.
 
-Invariants: see `meshnet.frame.codec`. The size is checked before parsing, the address first, and only `MessageError` is
-raised.
+Invariants: the size is checked before parsing, the address (session, epoch, edge) before all other fields, and every
+number before it is used. For any bytes, nothing but `MessageError` is raised.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ MALFORMED = FailureCode.MALFORMED
 
 
 def parse_edge_message(data: bytes, *, limit_bytes: int = MAX_MESSAGE_BYTES) -> EdgeMessage:
-    """Read one edge message from untrusted bytes.
+    """Read and check one edge message from untrusted bytes.
 
     Raises:
-        MessageError: the bytes are refused. If its `address` is set, only that session fails.
+        MessageError: the bytes are refused. If the error has an `address`, only that session fails; otherwise the
+            connection is closed.
     """
     require(len(data) <= limit_bytes, FailureCode.MESSAGE_TOO_LARGE, f"{len(data)} bytes exceed {limit_bytes}", None)
     try:
@@ -62,10 +63,10 @@ def serialise_edge_message(message: EdgeMessage) -> bytes:
 
 
 def read_edge_message(message: session_pb2.EdgeMessage) -> EdgeMessage:
-    """Check a decoded message and freeze it.
+    """Check a protobuf message and return it as an `EdgeMessage`.
 
     Raises:
-        MessageError: see `parse_edge_message`.
+        MessageError: as from `parse_edge_message`.
     """
     address = read_address(message.session, message.epoch, message.from_stage, message.to_stage)
     which = message.WhichOneof("body")
@@ -74,7 +75,7 @@ def read_edge_message(message: session_pb2.EdgeMessage) -> EdgeMessage:
 
 
 def write_edge_message(message: EdgeMessage) -> session_pb2.EdgeMessage:
-    """Build the protobuf message. If a text for people is too long, it is cut to its limit."""
+    """Return an edge message as its protobuf message. A `reason` or `message` is cut to MAX_TEXT_BYTES."""
     written = session_pb2.EdgeMessage(
         session=message.session, epoch=message.epoch, from_stage=message.from_stage, to_stage=message.to_stage
     )

@@ -1,7 +1,7 @@
 """Frozen types of the edge messages: everything except frames that travels on an edge.
 
-Invariant: a value read by `meshnet.frame.edge_codec` obeys the limits below. `meshnet.session` and
-`meshnet.token_window` decide if it fits its session.
+Invariant: a message read by `meshnet.frame.edge_codec` obeys the limits below. `meshnet.session` and
+`meshnet.token_window` check that it fits its session.
 """
 
 from __future__ import annotations
@@ -41,7 +41,14 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class TokenEvent:
-    """One committed token, sent by the tail to the Gateway; `index` counts from 0 over the whole generation."""
+    """One generated token. The tail sends it to the Gateway.
+
+    Attributes:
+        index: number of the token in the whole generation, from 0.
+        finish: set on the last token.
+        logprob: natural-log probability of the token; None if it was not asked for.
+        residence: how long stages kept the row of this token's step.
+    """
 
     index: int
     token_id: int
@@ -55,7 +62,7 @@ class TokenEvent:
 
 @dataclass(frozen=True, slots=True)
 class PrefillProgress:
-    """Number of prompt positions that the sending stage has computed."""
+    """Says how many prompt positions the tail has computed (`done`), and how long stages kept the latest chunk."""
 
     done: int
     residence: tuple[StageResidence, ...] = ()
@@ -63,21 +70,26 @@ class PrefillProgress:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """The receiver has consumed everything up to `seq`, inclusive: a frame's `seq`, or a token event's index."""
+    """Says that all frames up to this `seq`, or all token events up to this index, have been consumed."""
 
     seq: int
 
 
 @dataclass(frozen=True, slots=True)
 class SessionGone:
-    """The answer to a frame if its session is unknown or closed, or if its epoch is older than the current one."""
+    """Answers a frame if its session is unknown or closed, or if its epoch is older than the current one."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class StageFailure:
-    """A stage gave up its session. `stage` is the one at fault; `message` never holds prompt or completion text."""
+    """Says that a stage has ended its session with an error.
+
+    Attributes:
+        message: explains the error to people; never holds prompt or completion text.
+        stage: index of the stage at fault, which may be another one than the sender.
+    """
 
     code: str
     message: str
@@ -86,7 +98,7 @@ class StageFailure:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Ends a session. Sending it twice does no harm."""
+    """Asks the receiver to end the session. Sending it twice does no harm."""
 
     reason: str
 
@@ -101,7 +113,10 @@ EdgeBody: TypeAlias = TokenEvent | PrefillProgress | Ack | SessionGone | StageFa
 
 @dataclass(frozen=True, slots=True)
 class EdgeMessage:
-    """A body and the edge that it is about; an Ack names the edge of the frames that it acknowledges."""
+    """A message, with its session and the edge that it is about.
+
+    An `Ack` names the edge of the frames or tokens that it acknowledges, so it is sent by that edge's receiver.
+    """
 
     session: bytes
     epoch: int
@@ -111,7 +126,7 @@ class EdgeMessage:
 
     @classmethod
     def on(cls, address: Address, body: EdgeBody) -> EdgeMessage:
-        """Build a message for an address."""
+        """Return a message with this body for a session and edge."""
         return cls(address.key.session, address.key.epoch, address.edge.from_stage, address.edge.to_stage, body)
 
     @property

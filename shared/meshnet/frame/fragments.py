@@ -1,7 +1,7 @@
-"""Cuts a frame that is larger than one message into parts, and joins the parts again.
+"""Cuts a frame that is larger than one message into parts (fragments), and joins the parts again.
 
-Invariants: all parts of a frame carry its header and its `seq`. They arrive in order, since every carrier keeps order.
-An assembler never holds more than the frame's own size. Source: docs/wire.md, Frames.
+Invariants: all parts of a frame carry its header and its `seq`. They arrive in order, since direct links and the relay
+keep order. An assembler never holds more than the frame's own size. Source: docs/wire.md, Frames.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _LENGTH_PREFIX_BYTES: Final = 16
 
 
 def fragment_frame(frame: Frame, limit_bytes: int = MAX_MESSAGE_BYTES - ENVELOPE_RESERVE_BYTES) -> list[Frame]:
-    """Cut a whole frame into parts of at most `limit_bytes`. If the frame fits, it is returned as it is.
+    """Cut a whole frame into parts of at most `limit_bytes`. If the frame fits, return it alone and unchanged.
 
     Raises:
-        ValueError: the frame must be cut but has more than one tensor, or its header alone leaves no room.
+        ValueError: the frame must be cut, but it does not have exactly one tensor, or `MAX_FRAGMENTS` parts would not
+            be enough.
     """
     # Serialising the header alone is cheap; rows are copied only after they are known to fit.
     header_bytes = _header_bytes(frame)
@@ -41,7 +42,7 @@ def fragment_frame(frame: Frame, limit_bytes: int = MAX_MESSAGE_BYTES - ENVELOPE
 
 
 class FrameAssembler:
-    """Joins the parts of one frame, in order. It is not thread-safe; one edge owns it."""
+    """Joins the parts of one edge's frames, which come in order, one frame after the other. It is not thread-safe."""
 
     def __init__(self) -> None:
         self._parts: list[Frame] = []
@@ -65,7 +66,7 @@ class FrameAssembler:
         """Take the next part. Return the whole frame if it was the last part, otherwise None.
 
         Raises:
-            MessageError: `sequence_gap` if the part is out of order; `malformed` if it contradicts the first part.
+            MessageError: `sequence_gap` if the part is out of order; `malformed` if it contradicts the earlier parts.
         """
         fragment = part.fragment
         if fragment is None or fragment.index != self.next_index:
@@ -92,7 +93,7 @@ class FrameAssembler:
 
 
 def _header(part: Frame) -> Frame:
-    """Return the fields that all parts must share; each part's own data and offsets are blanked."""
+    """Return the part without its data, index and offset. The rest is equal in all parts of a frame."""
     tensor = replace(part.tensors[0], data=b"")
     count = 0 if part.fragment is None else part.fragment.count
     return replace(part, tensors=(tensor,), fragment=Fragment(0, count, 0, 0))

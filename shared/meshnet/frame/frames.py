@@ -1,7 +1,7 @@
 """Frozen types of a frame: one step's rows of one session on one directed edge.
 
-Invariants: a value read by `meshnet.frame.codec` obeys every limit below, and its fields agree with each other. Whether
-it fits its session is decided by `meshnet.session` (sequence, window) and by the stage (position, contract).
+Invariants: a frame read by `meshnet.frame.codec` obeys every limit below, and its fields agree with each other. Later,
+`meshnet.session` checks its sequence number and window, and the stage checks its position and boundary contract.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Phase(IntEnum):
 
 
 class DType(IntEnum):
-    """Element type of a tensor's decoded rows."""
+    """Element type of a tensor's rows before they are packed."""
 
     F32 = 1
     F16 = 2
@@ -61,11 +61,14 @@ class Codec(IntEnum):
         return self.name.lower()
 
     def can_pack(self, elements_per_row: int) -> bool:
-        """Tell if rows of `elements_per_row` can be packed; q8_0 needs whole blocks."""
+        """Tell if rows of so many elements can be packed; q8_0 needs whole blocks of 32 elements."""
         return self is not Codec.Q8_0 or elements_per_row % Q8_0_BLOCK_ELEMENTS == 0
 
     def packed_bytes(self, elements: int, raw_element_bytes: int = 4) -> int:
-        """Return the packed bytes of `elements` elements in whole rows."""
+        """Return the bytes that `elements` elements in whole rows take once they are packed.
+
+        `raw_element_bytes` is the size of an element in a raw tensor; other codecs ignore it.
+        """
         match self:
             case Codec.BF16:
                 return elements * 2
@@ -77,11 +80,12 @@ class Codec(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named block of rows.
+    """Packed rows with the name that the boundary contract gives them.
 
     Attributes:
-        shape: (rows, elements per row) of the whole frame, even if this is a fragment.
-        data: packed rows, little-endian, row-major; a fragment holds only a part of them.
+        dtype: element type of the rows before they are packed.
+        shape: (rows, elements per row) of the whole frame, even if `data` is only a fragment of it.
+        data: packed rows, little-endian and row-major, or a fragment of them.
     """
 
     name: str
@@ -92,14 +96,20 @@ class Tensor:
 
     @property
     def packed_bytes(self) -> int:
-        """Packed bytes of all rows, even if this is a fragment."""
+        """Packed bytes of all rows, even if `data` is only a fragment of them."""
         rows, elements = self.shape
         return self.codec.packed_bytes(rows * elements, self.dtype.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class StageResidence:
-    """How long one stage kept a step's rows, in microseconds of its own monotonic clock."""
+    """How long one stage kept a step's rows, in microseconds of the stage's own monotonic clock.
+
+    Attributes:
+        queue_us: from the arrival of the rows to the batch that takes them.
+        compute_us: the engine's step.
+        codec_us: parsing, unpacking, packing and serialising.
+    """
 
     stage: int
     queue_us: int
@@ -109,7 +119,14 @@ class StageResidence:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """The position of a frame's data inside the first tensor's whole data."""
+    """The position of a fragment's data in the only tensor of its frame.
+
+    Attributes:
+        index: number of the fragment, from 0.
+        count: number of the frame's fragments, 2 or more.
+        offset_bytes: position of the fragment's data in the tensor's whole data.
+        total_bytes: size of the tensor's whole data.
+    """
 
     index: int
     count: int
@@ -119,7 +136,17 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One step's rows. The fields are those of `frame.proto`; `session` has 16 bytes, and `epoch` counts from 1."""
+    """One step's rows of one session on one edge, or a fragment of them. `frame.proto` explains all fields.
+
+    Attributes:
+        seq: number of the frame on its edge, from 0.
+        position: position of the first row in the sequence.
+        rewind: if true, the sequence is truncated to `position` first.
+        prompt_end: if true, this is the prompt's last chunk.
+        logits_rows: indices of the rows whose logits are wanted.
+        budget_ms: time that is left for this step.
+        residence: how long earlier stages kept the rows.
+    """
 
     session: bytes
     epoch: int
@@ -155,5 +182,5 @@ class Frame:
 
     @property
     def data_bytes(self) -> int:
-        """Bytes of tensor data in this message, which is the amount that a window counts."""
+        """Bytes of tensor data in this frame or fragment. The edge's window counts these bytes."""
         return sum(len(tensor.data) for tensor in self.tensors)

@@ -20,7 +20,7 @@ class MessageError(ProtocolError):
     """A frame or an edge message was refused.
 
     Attributes:
-        address: the session and edge that the message named; None if the error came before they could be trusted.
+        address: the session and edge that the message named; None if it named no valid ones.
     """
 
     def __init__(self, code: FailureCode, message: str, address: Address | None = None) -> None:
@@ -29,7 +29,7 @@ class MessageError(ProtocolError):
 
     @property
     def closes_connection(self) -> bool:
-        """Tell if the sender is distrusted as a whole, not only in this session."""
+        """Tell if the whole connection to the sender must be closed, not only this session."""
         return self.address is None or self.code == FailureCode.EDGE_NOT_PERMITTED
 
 

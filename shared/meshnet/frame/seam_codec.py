@@ -1,8 +1,8 @@
-"""Packs hidden rows between two stages as raw f32, bf16 or q8_0; bytes in, bytes out.
+"""Packs the hidden rows that cross a seam as raw f32, bf16 or q8_0, and unpacks them.
 
-Invariants: equal rows give equal bytes, the same as the worker's (`native/src/wire/seam_codec.cpp`); tests/vectors
-compares them. If a value is not finite, or would not be after unpacking, it is refused. The torch engine's worker and
-the simulated stages use this module. Source: docs/wire.md, Codecs.
+Invariants: equal rows give equal bytes, the same as the C++ worker's (`native/src/wire/seam_codec.cpp`); tests/vectors
+compares them. If a value is not finite, or would not be after unpacking, it is refused. The PyTorch worker and the
+simulated stages use this module. Source: docs/wire.md, Codecs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LARGEST_QUANT: Final = 127.0
 
 
 def pack_rows(codec: Codec, raw: bytes) -> bytes:
-    """Pack whole rows of little-endian f32.
+    """Pack `raw`, whole rows of little-endian f32, with `codec`.
 
     Raises:
         MessageError: `not_finite` if a value is not finite, or would not be after packing.
@@ -43,7 +43,7 @@ def pack_rows(codec: Codec, raw: bytes) -> bytes:
 
 
 def unpack_rows(codec: Codec, packed: bytes) -> bytes:
-    """Unpack rows to little-endian f32. The caller has checked the size.
+    """Return packed rows as little-endian f32. The caller must have checked the size of `packed`.
 
     Raises:
         MessageError: `not_finite` if a value is not finite.
