@@ -1,8 +1,8 @@
-"""Turns the tokens of an answer into text that may be sent: characters, stop strings, and tokens beside their text.
+"""Turns an answer's tokens into text for the client. Unfinished characters and possible stop strings are held back.
 
-Invariants: the tokens have been checked (`token_book`). A token is released with the text that completes it, or, if it
-has no text of its own, with the text around it. Tokens behind a stop string are never released. The text does not
-depend on how it was tokenised. Source: docs/wire.md, Finish.
+Invariants: the tokens have been checked (`token_book`). If tokens are asked for, each is released as soon as all of its
+text is. A token that begins in a stop string or after it is never released. The text does not depend on how it was
+tokenised. Source: docs/wire.md, Finish.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _WaitingToken:
-    """A token with its range of characters in the decoded text; it waits until that text is released."""
+    """A token that waits until its text, characters `[begin, end)` of the answer, is released."""
 
     token: GeneratedToken
     begin: int
@@ -32,7 +32,7 @@ class _WaitingToken:
 
 
 class AnswerText:
-    """The text of one answer while its tokens come in. `tokens` counts those received so far."""
+    """Builds the text of one answer while its tokens come in. `tokens` is the number of tokens received so far."""
 
     def __init__(self, vocabulary: Vocabulary, stops: tuple[str, ...], *, with_tokens: bool) -> None:
         """Start with no text.
@@ -40,7 +40,7 @@ class AnswerText:
         Args:
             vocabulary: gives the bytes of each token.
             stops: strings that end the text and are not part of it.
-            with_tokens: deltas carry their tokens.
+            with_tokens: if true, each delta also carries the tokens whose text is released.
         """
         self.tokens = 0
         self._vocabulary = vocabulary
@@ -53,18 +53,18 @@ class AnswerText:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a stop string was found: nothing is held back, and no later token belongs to the answer."""
+        """Whether a stop string was found. If so, nothing is held back, and no later token belongs to the answer."""
         return self._stops.matched is not None
 
     def take(self, token: TokenReceived) -> tuple[TextDelta, FinishReason | None]:
-        """Take one token; return the text that is certain now, and the reason if the answer ends here."""
+        """Take one token; return the text that may be sent now, and the reason if the answer ends with this token."""
         self.tokens += 1
         is_part_of_text = token.finish is not FinishReason.STOP and not self.is_stopped
         delta = self._push(token) if is_part_of_text else TextDelta("")
         return delta, FinishReason.STOP if self.is_stopped else token.finish
 
     def rest(self) -> TextDelta:
-        """Return the text that was held back, when no more tokens come."""
+        """Return the text that is still held back. It is called after the last token has come."""
         if self.is_stopped:
             return TextDelta("")
         rest = self._utf8.finish()
@@ -103,7 +103,7 @@ class AnswerText:
             yield PlacedToken(waiting.token, waiting.begin)
 
     def _is_released(self, waiting: _WaitingToken) -> bool:
-        """Return whether all of its text is released, or, if a stop string has cut the text, whether any of it is."""
+        """Return whether all of the token's text is released, or its beginning if a stop string was found."""
         if self.is_stopped:
             return waiting.begin < self._released_length
         return waiting.end <= self._released_length

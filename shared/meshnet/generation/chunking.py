@@ -5,27 +5,29 @@ computes the next one. Let
 
     t_i(C) = fixed_i + row_i * C        be the step time of stage i,
     L_i                                 the one-way latency of the link to stage i,
-    x_i(C) = (C * b_i + h) / U_i        the time that this link needs for a chunk of b_i bytes a row and h bytes more.
+    U_i                                 the rate of that link,
+    x_i(C) = (C * b_i + h) / U_i        the time that it needs for a chunk of b_i bytes a row, and h for headers.
 
 Then the tail has computed the prompt after
 
     T(C) = sum_i (t_i(C) + L_i + x_i(C)) + (P / C - 1) * tau(C),     tau(C) = max_i max(t_i(C), x_i(C))
 
-If the last chunk is shorter, tau of its own rows is counted for it.
+where tau is the time that the slowest stage or link needs for a chunk. If the last chunk is shorter, it counts with the
+tau of its own length. If several stages are on one node, they compute in turn, so tau counts the sum of their steps.
 
 Small chunks fill the pipeline sooner; large ones pay the fixed parts less often. The C with the smallest T is chosen.
-If several stages are on one node, they compute in turn, so tau counts the sum of their steps.
 
 A frame's credit comes back once the next stage has computed it, and a stage begins a step only if it has credit for the
-result. The slowest part of the route never waits for credit if link i may hold
+result. The slowest part of the route never waits for credit if as many as
 
     W_i = ceil((t_(i-1) + x_i + t_i + 2 L_i) / tau) + 1
 
-frames: those sent in one round trip, and one more because steps differ in length.
+frames may be in flight on link i: those sent in one round trip, and one more because steps differ in length.
 
-Invariants: pure. A session never holds more than `PREFILL_WINDOW_BYTES` on a link, whatever a node claims. If step
-times are not known, a prompt is cut into chunks of CHUNK_ROWS with WINDOW_FRAMES_MIN of them in flight. No window has
-fewer frames unless its bytes forbid them. Source: the bound of a pipeline with equal chunks; docs/wire.md, Credits.
+Invariants: pure. A session never has more than `PREFILL_WINDOW_BYTES` in flight on a link, whatever a node claims. If
+step times are not known, a prompt is cut into chunks of CHUNK_ROWS with WINDOW_FRAMES_MIN of them in flight. No window
+has fewer frames unless they would be too many bytes. Source: the bound of a pipeline with equal chunks; docs/wire.md,
+Credits.
 """
 
 from __future__ import annotations
@@ -71,10 +73,10 @@ RATE_MIN_BYTES_PER_S: Final = 4 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """Times of one stage: a step of C rows takes `fixed_ms + row_ms * C`.
+    """How long one stage takes for a step: `fixed_ms`, and `row_ms` more for each row.
 
     Attributes:
-        rows_max: most rows that its engine takes in one batch; 0 if unknown.
+        rows_max: most rows that the stage's engine takes in one batch; 0 if unknown.
         node: the node that the stage runs on; stages of one node never compute at once.
     """
 
@@ -89,7 +91,7 @@ class StageTime:
 
     @property
     def is_known(self) -> bool:
-        """Tell if the figures can be used; if a row takes no time, the stage has not been measured."""
+        """Tell if both times are known and plausible. If `row_ms` is 0, the stage has not been measured."""
         return 0 <= self.fixed_ms <= STEP_MAX_MS and 0 < self.row_ms <= STEP_MAX_MS
 
 
@@ -99,8 +101,8 @@ class SeamLink:
 
     Attributes:
         row_bytes: bytes of one row's tensors; 0 from the Gateway to the head, since only token ids travel there.
-        latency_ms: one way.
-        bytes_per_s: rate of the link; if None it is unknown and counts as unlimited.
+        latency_ms: time that a message takes from one end to the other.
+        bytes_per_s: rate of the link; None if it is unknown, which counts as unlimited.
     """
 
     row_bytes: int
@@ -108,7 +110,7 @@ class SeamLink:
     bytes_per_s: float | None = None
 
     def transfer_ms(self, rows: int) -> float:
-        """Return how long the link needs to take in a chunk of `rows` rows, in ms."""
+        """Return the time in ms to send a chunk of `rows` rows, without the latency; 0 if the rate is unknown."""
         if self.bytes_per_s is None or not self.bytes_per_s > 0:
             return 0.0
         chunk_bytes = rows * (self.row_bytes or TOKEN_ID_BYTES) + FRAME_BYTES
@@ -116,7 +118,7 @@ class SeamLink:
 
     @property
     def way_ms(self) -> float:
-        """The latency in ms, bounded by 0 and LATENCY_MAX_MS."""
+        """The latency in ms, but at least 0 and at most LATENCY_MAX_MS."""
         return min(self.latency_ms, LATENCY_MAX_MS) if self.latency_ms > 0 else 0.0
 
 
@@ -134,7 +136,7 @@ class Pipeline:
         return all(stage.is_known for stage in self.stages)
 
     def interval_ms(self, rows: int) -> float:
-        """Return the time that the slowest part of the route needs for a chunk, in ms: tau."""
+        """Return the time in ms that the slowest node or link needs for a chunk: tau at the top of this file."""
         of_nodes: dict[object, float] = {}
         for index, stage in enumerate(self.stages):
             node = stage.node or index
@@ -142,7 +144,7 @@ class Pipeline:
         return max(*of_nodes.values(), *(link.transfer_ms(rows) for link in self.links))
 
     def prefill_ms(self, rows: int) -> float:
-        """Return the time from sending the first chunk until the tail has computed the last, in ms: T(C)."""
+        """Return the time in ms from sending the first chunk until the tail has computed the last one: T(C) above."""
         rows = min(rows, self.prompt_tokens)
         whole, rest = divmod(self.prompt_tokens, rows)
         first_ms = sum(stage.step_ms(rows) for stage in self.stages)
@@ -151,14 +153,18 @@ class Pipeline:
         return first_ms + ways_ms + (whole - 1) * self.interval_ms(rows) + last_ms
 
     def admissible_rows(self) -> list[int]:
-        """Return the chunk sizes to choose from, ascending; with CHUNK_ROWS if engines and windows allow it."""
+        """Return the chunk sizes to choose from, in rows, ascending.
+
+        They fit the engines and the windows, and those above CHUNK_ROWS take at most LONG_STEP_MS. If none of
+        CHUNK_SIZES fits, the only size is the largest number of rows that does.
+        """
         fits = min(self.rows_that_fit, *(stage.rows_max or CHUNK_ROWS for stage in self.stages))
         sizes = [rows for rows in CHUNK_SIZES if rows <= fits]
         return [rows for rows in sizes if rows <= CHUNK_ROWS or self.interval_ms(rows) <= LONG_STEP_MS] or [fits]
 
     @property
     def rows_that_fit(self) -> int:
-        """Most rows of a chunk of which every window can hold two."""
+        """Most rows that a chunk may have, so that two such chunks fit into PREFILL_WINDOW_BYTES on every link."""
         widest = max(link.row_bytes for link in self.links)
         return max(1, PREFILL_WINDOW_BYTES // (2 * widest)) if widest else max(CHUNK_SIZES)
 
@@ -170,7 +176,7 @@ class Chunking:
     Attributes:
         rows: rows of every chunk except the last, which may be shorter.
         windows: one for each link; the link from the Gateway to the head comes first.
-        interval_ms: time that the slowest part of the route needs for a chunk; 0 if unknown.
+        interval_ms: time that the slowest node or link of the route needs for a chunk; 0 if unknown.
     """
 
     rows: int
@@ -179,19 +185,24 @@ class Chunking:
 
 
 def measured_rows(rows_max: int, context_length: int) -> int:
-    """Return the rows of the chunk that nodes time; an argument of 0 means that the limit is unknown."""
+    """Return the rows of the prompt chunk whose time a node measures after loading: MEASURED_ROWS, or fewer.
+
+    Args:
+        rows_max: most rows that the engine takes in one batch; 0 if unknown.
+        context_length: most positions of a session; 0 if unknown.
+    """
     return max(1, min(MEASURED_ROWS, rows_max or MEASURED_ROWS, context_length or MEASURED_ROWS))
 
 
 def split_step_ms(row_ms: float, chunk_ms: float, chunk_rows: int) -> tuple[float, float]:
-    """Split a step's time into its fixed part and its part for each row, both in ms.
+    """Return the fixed part of a step's time and the part for each row, both in ms.
 
     Args:
         row_ms: measured time of a step of one row.
         chunk_ms: measured time of a step of `chunk_rows` rows.
-        chunk_rows: if it is less than 2, the whole of `row_ms` counts as the part for a row.
+        chunk_rows: rows of the chunk. With fewer than 2, all of `row_ms` counts as the part for each row.
 
-    If the chunk was faster than the single row, rows cost nothing, and all of the chunk's time is fixed.
+    If the chunk took less time than the single row, all of `row_ms` is fixed, and the part for each row is 0.
     """
     if chunk_rows < 2:
         return 0.0, row_ms
@@ -203,9 +214,9 @@ def choose_chunking(pipeline: Pipeline, *, is_exact: bool = False) -> Chunking:
     """Choose the chunk size with the shortest prefill, and the windows that keep the pipeline full.
 
     Args:
-        pipeline: the route.
-        is_exact: if true, chunks keep CHUNK_ROWS, since an engine's bits may depend on the rows of a step; windows may
-            vary.
+        pipeline: the prompt's length, and the times of the route.
+        is_exact: if true, the route promises equal bits. Then chunks have CHUNK_ROWS rows, since the bits of a result
+            may depend on the number of rows in a step.
     """
     if is_exact or not pipeline.is_known:
         rows = min(CHUNK_ROWS, pipeline.rows_that_fit)

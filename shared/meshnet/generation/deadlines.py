@@ -1,7 +1,8 @@
 """How long a generation may take to begin, and how long it may be silent once it runs.
 
-Invariants: pure; one of these deadlines ends every wait of a running route. A stage's own step deadline passes before
-its reader's, so that the stage that knows the culprit reports first. Source: docs/wire.md, Credits and Time.
+Invariants: pure; one of these deadlines ends every wait of a running route. A stage's deadline for a step passes before
+that of the reader (the Gateway, or a node's own API). So the stage that knows the stage at fault reports first. Source:
+docs/wire.md, Credits and Time.
 """
 
 from __future__ import annotations
@@ -20,17 +21,16 @@ TOKENISE_TIMEOUT_S: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class GenerationDeadlines:
-    """Limits in seconds.
+    """The time limits of one generation, in seconds.
 
     Attributes:
-        step_min_s: the shortest deadline of a step.
-        step_max_s: the longest deadline of a step.
-        margin_s: how much later the reader's own deadline passes than a stage's.
-        idle_s: if a session is silent for this long, its stages free it.
-        grace_s: how long the tail waits for an acknowledgement if its window is full.
-        ack_delay_s: a token is acknowledged at most this long after its reader took it.
-        telling_s: how much sooner than a step's deadline stages give up, so that their failure reaches the client in
-            time.
+        step_min_s: the shortest time limit that a step may have on a stage.
+        step_max_s: the longest time limit that a step may have on a stage.
+        margin_s: the Gateway, or a node's own API, waits this much longer than the stages' time limits allow.
+        idle_s: a stage frees a session if it hears nothing of it for this long.
+        grace_s: if its window of tokens is full, the tail waits this long for an acknowledgement. Then it fails.
+        ack_delay_s: a token is acknowledged at most this long after it was taken.
+        telling_s: a stage gives a step up this long before the step's time limit, so that its error arrives in time.
     """
 
     step_min_s: float = 8.0
@@ -42,10 +42,10 @@ class GenerationDeadlines:
     telling_s: float = 0.25
 
     def step_limit_s(self, expected_ms: float) -> float:
-        """Return the longest time that a stage may take for a frame if its own figures say `expected_ms`."""
+        """Return a step's time limit in seconds: ten times `expected_ms`, cut to `step_min_s` and `step_max_s`."""
         return min(self.step_max_s, max(self.step_min_s, _PATIENCE * expected_ms / 1000))
 
     @property
     def keepalive_s(self) -> float:
-        """How often a silent stage is told that the session still lives."""
+        """Seconds between two keepalive messages, which tell the stages that the session still lives."""
         return self.idle_s / 3

@@ -1,4 +1,4 @@
-"""Checks that need a model's vocabulary and the prompt's length: does the request fit its model?
+"""Checks that a request fits its model: that its token ids are in the vocabulary, and its tokens in the context.
 
 Invariant: pure. If a request passes, any route of the model can compute it.
 """
@@ -27,7 +27,7 @@ class FittedRequest:
 
     Attributes:
         max_tokens: most tokens to generate; the context has room for them and the prompt.
-        sampling: its seed is set.
+        sampling: sampling parameters, in which the seed is set.
     """
 
     prompt_tokens: tuple[int, ...] = field(repr=False)
@@ -43,10 +43,18 @@ def fit_request(
     *,
     max_tokens_default: int = CHAT_TOKENS_DEFAULT,
 ) -> FittedRequest:
-    """Check a tokenised request against its model. If it names no seed, it gets `drawn_seed`.
+    """Check a tokenised request against its model. If the request names no seed, it gets `drawn_seed`.
+
+    Args:
+        spec: the request.
+        vocabulary: the model's vocabulary, which also knows the length of the context.
+        prompt_tokens: token ids of the whole prompt.
+        drawn_seed: a random seed.
+        max_tokens_default: most tokens to generate for a chat that names no limit.
 
     Raises:
-        RequestError: 400 if the prompt is empty or too long, or if a token id is outside the vocabulary.
+        RequestError: with status 400 if the prompt is empty, if prompt and `spec.max_tokens` are longer than the
+            context, or if a token id is outside the vocabulary.
     """
     _check_token_ids(spec, vocabulary, prompt_tokens)
     max_tokens = _max_tokens(spec, vocabulary.context_length, len(prompt_tokens), max_tokens_default)

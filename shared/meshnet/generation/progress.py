@@ -1,6 +1,7 @@
-"""The events that a running route gives to its reader.
+"""The events of a running route, as the Gateway or a node's own API takes them.
 
-Invariant: frozen values. A token here has been checked: it is consecutive, of the vocabulary and within the limits.
+Invariant: frozen values. A token here has been checked: its index follows the one before, its id is in the vocabulary,
+and the generation's limits allow it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenReceived:
-    """One committed token. `top_logprobs` are (token id, natural-log probability); `residence` is (stage, times)."""
+    """The tail has generated a token.
+
+    Attributes:
+        index: number of the token in the whole generation, from 0.
+        top_logprobs: other likely tokens, as (token id, natural-log probability).
+        residence: how long stages kept the row of the token's step, as (stage, times).
+    """
 
     index: int
     token_id: int
@@ -27,7 +34,7 @@ class TokenReceived:
 
 @dataclass(frozen=True, slots=True)
 class PrefillAdvanced:
-    """Number of prompt positions that the whole route has computed, out of `total`."""
+    """The whole route has computed the first `done` of the prompt's `total` positions."""
 
     done: int
     total: int
@@ -35,7 +42,7 @@ class PrefillAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class StageHealthChanged:
-    """A stage's state as the reader last knew it."""
+    """The state of a stage has changed, for example from OK to LATE."""
 
     stage: int
     state: StageState

@@ -1,7 +1,7 @@
 """Sends the prompt to the head in chunks, as many at once as the head's window allows.
 
 Invariants: pure. Chunks are consecutive and cover the prompt once. Only the last chunk is marked as the prompt's end,
-and only it asks for logits, of its last row. Source: docs/wire.md, Frames and Credits.
+and only the last chunk asks for logits: those of its last row. Source: docs/wire.md, Frames and Credits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PromptFeed:
-    """Feeds one prompt. `budget_ms` is the time for one chunk on the whole route."""
+    """Cuts one prompt into frames for the head. `budget_ms` is the time that the whole route may take for a chunk."""
 
     def __init__(self, key: SessionKey, prompt_tokens: tuple[int, ...], chunking: Chunking, budget_ms: int) -> None:
         self._key = key
@@ -35,22 +35,22 @@ class PromptFeed:
         return self._sent == len(self._prompt_tokens)
 
     def acknowledge(self, ack: Ack) -> int:
-        """Take the head's acknowledgement of computed chunks; return how many it newly acknowledges.
+        """Take the head's acknowledgement of chunks that it has computed; return how many are newly acknowledged.
 
         Raises:
-            MessageError: it acknowledges a chunk that was never sent.
+            MessageError: `malformed` if the head acknowledges a chunk that was never sent.
         """
         return self._edge.acknowledge(ack)
 
     def take(self) -> list[Frame]:
-        """Return the chunks that may be sent now."""
+        """Return the frames that the head's window allows to be sent now; they count as sent."""
         frames = []
         while not self.is_sent and self._edge.has_credit():
             frames.append(self._next())
         return frames
 
     def close(self) -> None:
-        """Send nothing more. Idempotent."""
+        """Send no more chunks, and ignore later acknowledgements. Idempotent."""
         self._edge.close()
 
     def _next(self) -> Frame:

@@ -1,4 +1,4 @@
-"""Writes a request's sampling as the message that the tail receives. Source: session.proto."""
+"""Writes a request's sampling parameters as the protobuf message that the tail receives. Source: session.proto."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def sampling_message(sampling: SamplingSpec) -> session_pb2.Sampling:
-    """Build the message with a request's sampling.
+    """Return a request's sampling parameters as a protobuf message.
 
     Raises:
         ValueError: no seed is set.

@@ -1,7 +1,7 @@
-"""The telemetry of one generation while it runs.
+"""Collects the telemetry of one generation while it runs.
 
-Invariants: pure; the caller gives the time in monotonic seconds. The phase only moves forward. If a change should be
-shown at once, `version` grows.
+Invariants: pure; the caller gives the time in monotonic seconds. The phase only moves forward. `version` grows with
+every change that should be shown before the next regular snapshot.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ class ShownStage(Protocol):
 
     @property
     def layer_begin(self) -> int:
-        """First layer that it computes."""
+        """First layer that the stage computes."""
 
     @property
     def layer_end(self) -> int:
-        """First layer after those that it computes."""
+        """First layer after those that the stage computes."""
 
     @property
     def carrier(self) -> str:
-        """Name of the carrier that brings its rows."""
+        """Name of the way by which rows (at the head: tokens) reach the stage, for example "relay"."""
 
     @property
     def seam_bytes_per_token(self) -> int:
-        """Packed bytes of the row that it hands to the next stage."""
+        """Packed bytes of the row that the stage sends on for each token; 0 on the tail."""
 
     @property
     def seam_codec(self) -> str:
-        """Name of the codec that packs that row; empty on the last stage."""
+        """Name of the codec that packs the rows that the stage sends on; empty on the tail."""
 
     @property
     def recipe(self) -> str:
-        """Name of the recipe by which its engine computes; empty if it is not reported."""
+        """Name of the recipe by which the stage's engine computes; empty if it is not known."""
 
 
 class _StageBoard:
-    """The state of one stage while the generation runs."""
+    """Telemetry of one stage while the generation runs. `seen_s` is the time at which it was last heard."""
 
     def __init__(self, stage: ShownStage, now_s: float) -> None:
         self.stage = stage
@@ -66,7 +66,7 @@ class _StageBoard:
 
 
 class TelemetryBoard:
-    """Collects the events of one generation and gives snapshots of its state."""
+    """Takes the events of one generation and gives snapshots of its state."""
 
     def __init__(self, generation_id: str, now_s: float) -> None:
         self._id = generation_id
@@ -105,12 +105,12 @@ class TelemetryBoard:
 
     @property
     def first_token_ms(self) -> int | None:
-        """Milliseconds from the start to the first token; None before it."""
+        """Milliseconds from the start to the first token; None until it arrives."""
         return None if self._first_token_s is None else self._milliseconds(self._first_token_s)
 
     @property
     def mean_tokens_per_s(self) -> float:
-        """Tokens per second from the first token to the last; 0 if there are fewer than two."""
+        """Tokens per second from the first token to the latest; 0 if there are fewer than two."""
         if self._first_token_s is None or self._last_token_s is None or self._last_token_s <= self._first_token_s:
             return 0.0
         return (self._generated_tokens - 1) / (self._last_token_s - self._first_token_s)
@@ -138,7 +138,7 @@ class TelemetryBoard:
         self.version += 1
 
     def count_token(self, residence: Iterable[tuple[int, Residence]], now_s: float) -> None:
-        """Count a token that arrived, with the times that stages kept its row."""
+        """Count a token that arrived. `residence` gives (stage, times): how long stages kept the row of its step."""
         self.enter(Phase.DECODE, now_s)
         self._prefill_done = self._prefill_total
         self._generated_tokens += 1
@@ -152,7 +152,7 @@ class TelemetryBoard:
                 self._stages[stage].residence = times
 
     def set_health(self, stage: int, state: StageState, now_s: float) -> None:
-        """Record a stage's new state; a stage that is not of the route is ignored."""
+        """Record a stage's new state. If the route has no such stage, nothing happens."""
         if 0 <= stage < len(self._stages):
             self._stages[stage].state = state
             if state is StageState.OK:
@@ -183,7 +183,7 @@ class TelemetryBoard:
         )
 
     def _rate(self, now_s: float) -> float:
-        """Return the tokens per second of the last two seconds, or of the whole if the generation is over."""
+        """Return the tokens per second of the last two seconds, or of the whole generation if it is over."""
         if self.is_over:
             return self.mean_tokens_per_s
         if len(self._token_times_s) < 2:

@@ -1,7 +1,7 @@
-"""Decides when a reader is shown telemetry.
+"""Decides when a client is sent a snapshot of its generation's telemetry.
 
-Invariants: pure. A change of phase is shown at once, and other changes at most ten times a second. If nothing changes,
-snapshots still come often enough to tell a silent stream from a dead one.
+Invariants: pure. A change of phase is sent at once, and other changes at most ten times a second. If nothing changes, a
+snapshot is still sent every half second, so that a client can tell a slow generation from a broken connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ STEADY_INTERVAL_S: Final = 0.5
 
 
 class TelemetryPulse:
-    """Decides for one reader when its next snapshot is due."""
+    """Decides for one client when its next telemetry snapshot is due."""
 
     def __init__(self) -> None:
         self._shown_phase: Phase | None = None
@@ -32,7 +32,7 @@ class TelemetryPulse:
         return self._shown_s + interval_s - now_s
 
     def show(self, board: TelemetryBoard, now_s: float) -> None:
-        """Record that a snapshot is shown now."""
+        """Record that a snapshot of the board is sent now."""
         self._shown_phase = board.phase
         self._shown_version = board.version
         self._shown_s = now_s

@@ -1,7 +1,7 @@
-"""Checks the token events of a generation on the reader's side, and acknowledges them.
+"""Checks and acknowledges the token events of a generation for the reader (the Gateway, or a node's own API).
 
-Invariants: pure; `TokenReceiver` checks every event. An acknowledgement covers all earlier tokens. A token is never
-acknowledged before the reader took it, nor later than the delay after that. Source: docs/wire.md, Credits.
+Invariants: pure; `TokenReceiver` checks every event. An acknowledgement covers all earlier tokens. A token is
+acknowledged after the reader has taken it, and at most `ack_delay_s` after that. Source: docs/wire.md, Credits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FINISHES: Final = {WireFinish.STOP: FinishReason.STOP, WireFinish.LENGTH: Finis
 
 
 class AskedGeneration(Protocol):
-    """The facts of a request that its tokens are checked against."""
+    """The facts of a request against which the generated tokens are checked."""
 
     @property
     def prompt_tokens(self) -> Sized:
@@ -45,11 +45,11 @@ class AskedGeneration(Protocol):
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of token ids; each is below it."""
+        """Number of token ids in the vocabulary; every id is below it."""
 
 
 def token_terms(asked: AskedGeneration, context_length: int) -> GenerationTerms:
-    """Return the terms that a generation's tokens must obey; `context_length` is that of the opened tail."""
+    """Return the limits that a generation's tokens must keep. `context_length` is the tail's, in positions."""
     return GenerationTerms(
         prompt_tokens=len(asked.prompt_tokens),
         max_tokens=asked.max_tokens,
@@ -61,7 +61,12 @@ def token_terms(asked: AskedGeneration, context_length: int) -> GenerationTerms:
 
 
 class TokenBook:
-    """The tokens of one generation that begins with this route. `terms` are those of the opened tail."""
+    """Checks and acknowledges the tokens of one generation, from its first token on.
+
+    Args:
+        terms: the limits that the tokens must keep, as `token_terms` returns them.
+        ack_delay_s: longest time in seconds from taking a token to acknowledging it.
+    """
 
     def __init__(self, terms: GenerationTerms, ack_delay_s: float) -> None:
         self._receiver = TokenReceiver(terms)
@@ -74,20 +79,23 @@ class TokenBook:
 
     @property
     def is_finished(self) -> bool:
-        """Tell if the last token has come."""
+        """Tell if the generation's last token has come."""
         return self._receiver.is_finished
 
     @property
     def is_tail_waiting(self) -> bool:
-        """Tell if the tail must wait for the next acknowledgement."""
+        """Tell if the tail's window is full, so that it waits for an acknowledgement."""
         return self._receiver.next_index > self._acknowledged + TOKEN_ACK_WINDOW
 
     def reader_waits_since_s(self) -> float | None:
-        """Return the time in seconds since which the reader has every token; None if it lacks one or has none."""
+        """Return the time in seconds since which the reader waits, because it has taken all tokens that came.
+
+        None if it has not taken all of them, or if no token has come.
+        """
         return self._caught_up_s if self._taken + 1 == self._receiver.next_index else None
 
     def receive(self, event: TokenEvent) -> TokenReceived | None:
-        """Check an event. Return its token, or None if the event came before.
+        """Check an event and return its token, or None if the event is a repetition.
 
         Raises:
             MessageError: the event breaks a rule that every honest tail keeps.
@@ -111,10 +119,10 @@ class TokenBook:
         )
 
     def take(self, index: int, now_s: float) -> None:
-        """Record that the reader took everything up to `index`. A smaller or equal index changes nothing.
+        """Record that the reader took all tokens up to `index`. If it had taken them before, nothing changes.
 
         Raises:
-            ValueError: no such token has come.
+            ValueError: the token `index` has not come yet.
         """
         if index >= self._receiver.next_index:
             raise ValueError(f"token {index} has not come")
@@ -125,7 +133,7 @@ class TokenBook:
                 self._ack_due_s = now_s + self._ack_delay_s
 
     def take_ack(self, now_s: float) -> Ack | None:
-        """Return the acknowledgement to send now, or None if none is due."""
+        """Return the acknowledgement that the caller must send now, or None if none is due."""
         is_due = self._ack_due_s is not None and self._ack_due_s <= now_s
         if self._taken - self._acknowledged < _ACK_EVERY and not is_due:
             return None
@@ -136,7 +144,7 @@ class TokenBook:
         return Ack(self._taken)
 
     def next_deadline_s(self) -> float | None:
-        """Return the time at which an acknowledgement is due, in seconds; None if none is."""
+        """Return the time in seconds at which the next acknowledgement is due; None if there is none to send."""
         return self._ack_due_s
 
     def _check_logprobs(self, event: TokenEvent) -> None:
