@@ -1,8 +1,8 @@
-"""Measures how far a shard's rows are from the golden ones, and decides if that is near enough.
+"""Measures how far the rows of a shard are from those of its model's golden probe, and decides if they are near enough.
 
-Invariants: pure. If no rows were compared, or a value is not finite, the comparison fails. For hidden rows, the
-difference between a shard's output and its input is judged, not the output itself: most of the output is the input,
-which would hide a layer that computes nothing. Source: docs/adr/0019, docs/parity.md (Self test).
+Invariants: pure. If no rows were compared, or a value is not finite, the comparison fails. Of hidden rows, only the
+shard's addition is compared: the output less the input. The output itself is mostly the input, which would hide a layer
+that computes nothing. Source: docs/adr/0019, docs/parity.md (Self test).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The limits within which rows count as near.
+    """The limits for a shard's rows: `cosine` and `error` decide if a row is near, and no row may exceed `wild`.
 
     Attributes:
-        cosine: smallest cosine of a near row.
-        error: largest error of a near row (see `RowError`).
-        wild: largest error of any row. It is generous, because rounding may choose another expert if two of them score
-            alike, and then the whole row differs.
+        cosine: smallest `RowError.cosine` of a near row.
+        error: largest `RowError.error` of a near row.
+        wild: largest `RowError.error` of any row. It is generous, because rounding may choose another expert if two of
+            them score alike, and then the whole row differs.
     """
 
     cosine: float
@@ -48,17 +48,19 @@ _LARGEST_RATIO: Final = 1e9
 
 
 def tolerance_for(golden_backend: str, backend: str) -> Tolerance:
-    """Return the tolerance between two backends, given by their names in exact classes."""
+    """Return the limits for rows of `backend` if `golden_backend` made the probe; both as exact classes name them."""
     return SAME_BACKEND if backend and backend == golden_backend else OTHER_BACKEND
 
 
 @dataclass(frozen=True, slots=True)
 class RowError:
-    """The distance between one row and the expected one.
+    """The distance between a shard's addition to one row (output less input) and the expected addition.
+
+    At the head and for logits, the whole row counts as the addition.
 
     Attributes:
-        cosine: between the shard's addition to the row and the expected addition; 0 if a value is not finite.
-        error: length of their difference divided by the length of the expected addition; infinite if a value is not
+        cosine: cosine of the angle between the two; 0 if a value is not finite.
+        error: length of their difference, divided by the length of the expected addition; infinite if a value is not
             finite.
     """
 
@@ -83,16 +85,16 @@ class RowErrors:
         return max((row.error for row in self.rows), default=math.inf)
 
     def near(self, tolerance: Tolerance) -> int:
-        """Return the number of rows that are near."""
+        """Return the number of near rows, which are those within `tolerance.cosine` and `tolerance.error`."""
         return sum(row.cosine >= tolerance.cosine and row.error <= tolerance.error for row in self.rows)
 
     def is_within(self, tolerance: Tolerance) -> bool:
-        """Tell if rows were compared, enough of them are near, and none is beyond `tolerance.wild`."""
+        """Tell if there are rows, at least `NEAR_PART` of them are near, and none is beyond `tolerance.wild`."""
         enough = self.near(tolerance) >= NEAR_PART * len(self.rows)
         return bool(self.rows) and enough and self.error <= tolerance.wild
 
     def describe(self, tolerance: Tolerance) -> str:
-        """Return the figures in one line for a log or an error."""
+        """Return a line for a log or an error: the number of near rows, the worst cosine and the largest error."""
         counted = f"{self.near(tolerance)} of {len(self.rows)} rows near"
         return f"{counted}, worst cosine {self.cosine:.5f}, error {self.error:.4f}"
 
@@ -105,8 +107,8 @@ def compare_rows(found: GoldenRows, expected: GoldenRows, taken: GoldenRows | No
 
     Args:
         found: rows that the shard computed.
-        expected: rows of the golden probe.
-        taken: rows that went into the shard, to be subtracted from both; None for the head, whose rows are compared
+        expected: rows that it should have computed, from the golden probe.
+        taken: rows that went into the shard. They are subtracted from both. None for the head, whose rows are compared
             whole.
 
     Raises:
@@ -121,7 +123,7 @@ def compare_rows(found: GoldenRows, expected: GoldenRows, taken: GoldenRows | No
 
 
 def compare_logits(found: GoldenRows, expected: GoldenRows) -> RowErrors:
-    """Compare logits. Each row's mean is subtracted first, since a softmax ignores it.
+    """Compare a shard's logits with the golden ones. Each row's mean is subtracted first, since a softmax ignores it.
 
     Raises:
         ValueError: the shapes differ.

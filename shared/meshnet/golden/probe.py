@@ -1,7 +1,8 @@
 """A golden probe: token ids, the hidden rows at every legal cut, and the logits after the last layer.
 
-Invariants: a probe belongs to one artifact, which its digest names. Every value is finite. The rows come from one step
-that takes all token ids at once, at positions from 0 on. An excerpt is a probe with fewer cuts, for one shard.
+Invariants: a probe belongs to one artifact (a model's files) and holds its digest. Every value is finite. The rows come
+from one step that takes all token ids at once, at positions from 0 on. An excerpt of a probe has only the rows that one
+shard needs.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class GoldenRows:
             raise ValueError(f"{len(self.data)} bytes are not {self.rows} rows of {self.width}")
 
     def values(self) -> array[float]:
-        """Return all elements, row by row."""
+        """Return all elements as floats, row by row."""
         values = array("f", self.data)
         if sys.byteorder == "big":
             values.byteswap()
@@ -64,16 +65,16 @@ class GoldenRows:
 
 @dataclass(frozen=True, slots=True)
 class GoldenProbe:
-    """A probe, or an excerpt of one.
+    """A golden probe, or an excerpt of it for one shard.
 
     Attributes:
         artifact_digest: digest of the model's files, 32 bytes.
         n_layers: number of the model's layers.
         backend: backend that computed the rows, as an exact class names it, for example "cpu".
-        pin: upstream commit and patches of that engine, for people.
+        pin: version of the engine that computed the rows, for people (llama.cpp: commit and patches).
         token_ids: one for each row.
-        hidden: rows that go into layer `cut`, by cut.
-        logits: of every row; None in an excerpt whose shard does not end with the last layer.
+        hidden: for each cut, the rows that go into layer `cut`.
+        logits: logits of every row; None in an excerpt for a shard that does not end with the last layer.
     """
 
     artifact_digest: bytes
@@ -110,7 +111,7 @@ class GoldenProbe:
         return self.logits
 
     def require_ends(self, layer_begin: int, layer_end: int) -> None:
-        """Refuse a range of layers that this probe has no rows for.
+        """Refuse a range of layers if this probe lacks the rows at its beginning or its end.
 
         Raises:
             ArtifactError: `no_golden_rows` if rows at either end are missing.
@@ -125,20 +126,20 @@ class GoldenProbe:
 
 
 def excerpt_names(n_layers: int, layer_begin: int, layer_end: int) -> tuple[str, ...]:
-    """Return the names of the tensors that a shard is compared with, in the order of a file."""
+    """Return the names of the tensors in an excerpt for these layers, in the order of the file."""
     taken = () if layer_begin == 0 else (hidden_name(layer_begin),)
     given = LOGITS if layer_end == n_layers else hidden_name(layer_end)
     return (TOKEN_IDS, *taken, given)
 
 
 def draw_token_ids(artifact_digest: bytes, vocab_size: int, rows: int = GOLDEN_ROWS) -> tuple[int, ...]:
-    """Return token ids from all over the vocabulary; the same artifact always gives the same ids."""
+    """Return `rows` token ids from all over the vocabulary. The same artifact always gives the same ids."""
     drawn = hashlib.shake_256(b"meshnet golden probe" + artifact_digest).digest(_DRAW_BYTES * rows)
     return tuple(number % vocab_size for (number,) in struct.iter_unpack("<Q", drawn))
 
 
 def write_golden(golden: GoldenProbe) -> bytes:
-    """Return the bytes of a file with this probe."""
+    """Return the contents of a file with this probe."""
     metadata = {
         "format": FORMAT,
         "artifact_digest": golden.artifact_digest.hex(),
@@ -159,7 +160,7 @@ def _matrix(name: str, rows: GoldenRows) -> Matrix:
 
 
 def parse_golden(data: bytes) -> GoldenProbe:
-    """Read a probe or an excerpt and check all of it.
+    """Read and check the contents of a file with a probe or an excerpt.
 
     Raises:
         ArtifactError: `not_golden`; its message names the defect.
@@ -250,7 +251,7 @@ def _text(metadata: Mapping[str, str], name: str) -> str:
 
 
 def require_complete(golden: GoldenProbe, cuts: Sequence[int], vocab_size: int) -> None:
-    """Refuse a probe that lacks rows which a shard of this model might need.
+    """Refuse a probe that lacks rows which a shard of its model could need.
 
     Args:
         golden: the probe.
@@ -258,7 +259,7 @@ def require_complete(golden: GoldenProbe, cuts: Sequence[int], vocab_size: int) 
         vocab_size: number of tokens in the model's vocabulary.
 
     Raises:
-        ArtifactError: `golden_incomplete` if rows of a cut or the logits are missing.
+        ArtifactError: `golden_incomplete` if the rows at a cut or the logits of `vocab_size` tokens are missing.
     """
     lacking = sorted(set(cuts) - set(golden.hidden))
     if lacking:

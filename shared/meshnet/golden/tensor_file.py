@@ -1,7 +1,7 @@
-"""Reads and writes named tensors with a few text fields, in the safetensors format.
+"""Reads and writes files of named tensors and a few text fields, in the safetensors format.
 
-Invariants: only matrices of f32 and i32, little-endian and row-major, in the header's order without gaps. Every count
-and offset is checked before memory is allocated for it, because a file may come from anywhere. Source:
+Invariants: a file holds only matrices of f32 and i32, little-endian and row-major, in the header's order without gaps.
+Every count and offset is checked before memory is allocated for it, because a file may come from anywhere. Source:
 https://github.com/huggingface/safetensors, Format.
 """
 
@@ -32,8 +32,8 @@ class TensorPlace:
     Attributes:
         dtype: "F32" or "I32".
         shape: (rows, elements per row).
-        begin: first byte, counted from the end of the header.
-        end: first byte after the matrix, counted likewise.
+        begin: position of the first byte, counted from the end of the header.
+        end: position of the first byte after the matrix, counted from the end of the header.
     """
 
     name: str
@@ -45,11 +45,11 @@ class TensorPlace:
 
 @dataclass(frozen=True, slots=True)
 class TensorHeader:
-    """The header of a file: everything before its data.
+    """The contents of a file's header, which stands before the data of the tensors.
 
     Attributes:
-        words: text fields by name.
-        places: positions by tensor name, in the order of their data.
+        words: the text fields, by name.
+        places: type, shape and position of each tensor by name, in the order of the data.
         data_at: bytes from the beginning of the file to the first tensor.
     """
 
@@ -65,7 +65,7 @@ class TensorHeader:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """One tensor to be written; `data` holds shape[0] x shape[1] elements."""
+    """One tensor to be written; `data` holds shape[0] x shape[1] elements of 4 bytes."""
 
     name: str
     dtype: str
@@ -74,7 +74,7 @@ class Matrix:
 
 
 def write_tensors(metadata: Mapping[str, str], matrices: Sequence[Matrix]) -> bytes:
-    """Return the bytes of a file with these tensors and text fields."""
+    """Return the contents of a file with these tensors and text fields."""
     fields: dict[str, object] = {METADATA: dict(metadata)}
     begin = 0
     for matrix in matrices:
@@ -87,7 +87,9 @@ def write_tensors(metadata: Mapping[str, str], matrices: Sequence[Matrix]) -> by
 
 
 def header_bytes(begin: bytes) -> int:
-    """Return the header's length in bytes, its 8 length bytes included, given the beginning of a file.
+    """Return the length of a file's header in bytes, given the first bytes of the file.
+
+    The 8 bytes in which the file gives the length are included.
 
     Raises:
         ArtifactError: `not_golden` if the length is zero or too large.
@@ -99,7 +101,7 @@ def header_bytes(begin: bytes) -> int:
 
 
 def parse_header(begin: bytes) -> TensorHeader:
-    """Read a header; `begin` must hold all of it, and may hold more.
+    """Read a file's header. `begin` must hold the whole header, and may hold more of the file.
 
     Raises:
         ArtifactError: `not_golden`; its message names the defect.
