@@ -1,4 +1,4 @@
-"""Writes a report as one JSON object, for scripts. Keys are never renamed; sizes are in bytes."""
+"""Writes a report of `meshnet inspect` as one JSON object. Keys are never renamed; sizes are in bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes a report as tables, for people. Sizes in GiB or MiB are rounded; the JSON report has exact ones."""
+"""Writes a report of `meshnet inspect` as tables. Sizes in GiB or MiB are rounded; the JSON report has exact ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Layer: TypeAlias = "tuple[Holding, LayerCache]"
 
 
 def as_text(report: Report) -> str:
-    """Return one table each for the model, owners, types, seams and memory, and for a split if one was asked for."""
+    """Return blocks of lines: the model, its tensors by owner and by type, seams, memory, and the split, if any."""
     blocks = [_model(report), _owners(report), _types(report), _hand_over(report), _memory(report)]
     if report.split is not None:
         blocks.append(_split(report))
@@ -72,7 +72,7 @@ def _owners(report: Report) -> list[str]:
 
 
 def _alike(values: Sequence[_Layer]) -> Iterator[tuple[list[int], _Layer]]:
-    """Yield groups of equal layers, in the order of each group's first layer."""
+    """Yield each group of equal layers as (layer numbers, the value they share), ordered by their first layers."""
     numbers: dict[_Layer, list[int]] = {}
     for number, value in enumerate(values):
         numbers.setdefault(value, []).append(number)
@@ -118,7 +118,7 @@ def _hand_over(report: Report) -> list[str]:
 
 
 def _spans(cuts: Sequence[int]) -> str:
-    """Return ascending numbers as text, with a run of them as "1-42"."""
+    """Return ascending numbers as text, for example "1-42, 45"; "none" if there are none."""
     spans: list[list[int]] = []
     for cut in cuts:
         if spans and cut == spans[-1][1] + 1:
@@ -150,7 +150,7 @@ def _split(report: Report) -> list[str]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines with columns of equal width: the first column to the left, the others to the right."""
+    """Return the rows of a table as lines. The first column is aligned to the left, the others to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) if column == 0 else cell.rjust(width)

@@ -1,7 +1,7 @@
 """The entry point of `meshnet inspect`.
 
-Invariant: the exit status is 0 if the question was answered, 1 if a file or the question is refused, and 2 if the
-command line is wrong.
+Invariant: the exit status is 0 if the report was printed, 1 if a file is wrong or cannot answer the question, and 2 if
+the command line is wrong.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print a report on a model.
+    """Print a report on a model and return the exit status.
 
     Raises:
-        MeshnetError: a file is wrong or the question has no answer; the `meshnet` command prints it.
-        SystemExit: argparse has already told the user.
+        MeshnetError: a file is wrong, or its model cannot answer the question; the `meshnet` command prints the error.
+        SystemExit: the command line is wrong, or help was asked for. argparse has printed the text.
     """
     options = parse_options(arguments)
     report = make_report(options)

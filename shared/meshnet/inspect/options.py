@@ -29,13 +29,13 @@ _RANGE: Final = re.compile(r"([0-9]{1,5}):([0-9]{1,5})")
 
 @dataclass(frozen=True, slots=True)
 class InspectOptions:
-    """The files to read and the questions to answer.
+    """The options of `meshnet inspect`.
 
     Attributes:
-        paths: a model's first file, or its parts.
-        load: sessions and their length, for the memory figures.
+        paths: the model's first file, or several of its parts.
+        load: number and length of the sessions for which memory is computed.
         ranges: half-open ranges of layers whose memory is asked for.
-        memories: bytes of the machines to split over; if empty, no split is asked for.
+        memories: bytes of memory of each machine in the split; empty if no split is asked for.
         as_json: if true, the report is JSON.
     """
 
@@ -47,10 +47,10 @@ class InspectOptions:
 
 
 def parse_memory(text: str) -> int:
-    """Return the bytes of "24G", "1.5T" or a plain number; units are powers of 1024, as memory is sold.
+    """Return the number of bytes that a text such as "24G", "1.5T" or "4096" means; units are powers of 1024.
 
     Raises:
-        argparse.ArgumentTypeError: it is not a size, or not from 1 byte to 1 PiB.
+        argparse.ArgumentTypeError: the text is not a size, or the size is not from 1 byte to 1 PiB.
     """
     found = _MEMORY.fullmatch(text)
     size_bytes = int(float(found[1]) * UNITS[found[2]]) if found else 0
@@ -60,10 +60,10 @@ def parse_memory(text: str) -> int:
 
 
 def parse_range(text: str) -> tuple[int, int]:
-    """Return a half-open range of layers, given as "0:15".
+    """Return the half-open range of layers that a text such as "0:15" means.
 
     Raises:
-        argparse.ArgumentTypeError: it is not a range, or it is empty.
+        argparse.ArgumentTypeError: the text is not a range, or the range is empty.
     """
     found = _RANGE.fullmatch(text)
     if found is None or int(found[1]) >= int(found[2]):
@@ -79,7 +79,7 @@ def _parse_memories(text: str) -> tuple[int, ...]:
 
 
 def _count(largest: int) -> type[int]:
-    """Return a parser of whole numbers from 1 to `largest`, as argparse takes it."""
+    """Return a type for argparse that accepts whole numbers from 1 to `largest`."""
 
     class Count(int):
         def __new__(cls, text: str) -> Self:
@@ -91,7 +91,7 @@ def _count(largest: int) -> type[int]:
 
 
 def parse_options(arguments: Sequence[str]) -> InspectOptions:
-    """Read the command line.
+    """Parse the command line of `meshnet inspect`.
 
     Raises:
         SystemExit: with 2 if the command line is wrong, with 0 if help was asked for.

@@ -1,4 +1,4 @@
-"""Collects everything that `meshnet inspect` reports, as values.
+"""Collects the facts and figures that `meshnet inspect` reports.
 
 Invariant: `tensor_bytes + metadata_bytes + padding_bytes == file_bytes`, over the parts that are present. `file_bytes`
 counts whole files, even if only their headers are present.
@@ -30,15 +30,16 @@ if TYPE_CHECKING:
 
 
 class InspectError(MeshnetError):
-    """A question of the command line cannot be answered for this model."""
+    """The options ask for a figure that this model cannot give, for example of layers that it does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileBytes:
-    """The contents of the files, in bytes.
+    """Sizes of the parts that are present, in bytes.
 
     Attributes:
-        here_bytes: bytes that are on this machine; the holes of sparse files count too.
+        file_bytes: length of the parts, as if each were whole.
+        here_bytes: length of the parts as they are on this machine; the holes of sparse files count too.
     """
 
     file_bytes: int
@@ -48,18 +49,19 @@ class FileBytes:
 
     @property
     def padding_bytes(self) -> int:
-        """Bytes between and after tensors."""
+        """Bytes that belong to no header and no tensor."""
         return self.file_bytes - self.tensor_bytes - self.metadata_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The facts about a model, and the answers to the questions of the command line.
+    """The facts about a model, and the figures that the options ask for.
 
     Attributes:
-        missing: numbers of parts that are not present, from 0; if there are any, the inventory covers only the others.
+        missing: numbers of the missing parts, counted from 0; the inventory covers only the parts that are present.
+        load: the sessions for which memory was computed.
         ranges: memory of the ranges that were asked for, or of the whole model.
-        split: a split over machines, if one was asked for.
+        split: the suggested split over machines; None if none was asked for.
     """
 
     header: GgufHeader
@@ -75,12 +77,12 @@ class Report:
 
 
 def make_report(options: InspectOptions) -> Report:
-    """Read the headers and answer the questions.
+    """Read a model's headers and return the report that the options ask for.
 
     Raises:
         ArtifactError: a file is wrong.
         InspectError: `illegal_cut`, `no_such_layers`, `context_too_long` or `missing_part`.
-        SplitError: no split fits the machines.
+        SplitError: the model does not fit the machines.
     """
     found = read_available(options.paths)
     header = found.header
