@@ -1,6 +1,6 @@
 """Admin pages of users, API keys and node tokens.
 
-Invariant: only a user can make their own secrets; an administrator can list and revoke them.
+Invariant: users make API keys and node tokens for themselves only; an administrator can list and revoke them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ admin.site.index_title = "Site"
 
 @admin.register(User)
 class PersonAdmin(UserAdmin):
-    """Users; an inactive one can neither sign in nor use a key or a node."""
+    """The admin pages of users. An inactive user cannot sign in, and the site refuses their keys and nodes."""
 
     list_display = ("username", "is_active", "is_staff", "is_superuser", "date_joined", "last_login")
     list_filter = ("is_active", "is_staff", "is_superuser", "date_joined")
@@ -43,7 +43,7 @@ class PersonAdmin(UserAdmin):
 
 @admin.register(ApiKey, NodeToken)
 class BearerSecretAdmin(admin.ModelAdmin):
-    """A read-only list of secrets; its one action revokes them."""
+    """A read-only admin list of API keys or of node tokens; its one action revokes the chosen rows."""
 
     list_display = ("name", "shown_prefix", "user", "created_at", "last_used_at", "revoked_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter), "created_at")

@@ -20,7 +20,7 @@ BEARER = "bearer "
 
 
 def bearer_secret(headers: Mapping[str, str]) -> str | None:
-    """Return the secret of an `Authorization: Bearer` header; None if there is none."""
+    """Return the secret in the header `Authorization: Bearer SECRET`; None if the header is missing or holds none."""
     value = headers.get("Authorization", "")
     if value[: len(BEARER)].lower() != BEARER:
         return None
@@ -28,7 +28,7 @@ def bearer_secret(headers: Mapping[str, str]) -> str | None:
 
 
 def authenticate_key(raw: str) -> ApiKey | None:
-    """Return the API key of a secret, with its user loaded, and record the use; None if it is not valid."""
+    """Return the API key with the secret `raw`, its user loaded, and record the use; None if `raw` is invalid."""
     key = ApiKey.find(raw)
     if key is not None:
         key.note_use(timezone.now())
@@ -36,7 +36,7 @@ def authenticate_key(raw: str) -> ApiKey | None:
 
 
 async def authenticate_key_async(raw: str) -> ApiKey | None:
-    """Do the same as `authenticate_key`, called from the event loop."""
+    """Do the same as `authenticate_key` without blocking the event loop."""
     key = await database.read(ApiKey.find, raw)
     now = timezone.now()
     if key is not None and key.is_use_due(now):
@@ -45,7 +45,7 @@ async def authenticate_key_async(raw: str) -> ApiKey | None:
 
 
 def authenticate_node_token(raw: str) -> NodeToken | None:
-    """Return the node token of a secret, with its user loaded, and record the use; None if it is not valid."""
+    """Return the node token with the secret `raw`, its user loaded, and record the use; None if `raw` is invalid."""
     token = NodeToken.find(raw)
     if token is not None:
         token.note_use(timezone.now())

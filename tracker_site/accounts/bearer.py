@@ -18,11 +18,11 @@ MAX_SECRET_CHARACTERS = 128
 
 @dataclass(frozen=True)
 class DrawnSecret:
-    """A new secret, in the moment in which it can still be shown.
+    """A new secret that its owner has not been shown yet.
 
     Attributes:
         raw: the secret. It is shown to its owner once and never stored.
-        shown_prefix: its first characters, by which its owner recognises it in a list.
+        shown_prefix: the first characters of `raw`, by which the owner recognises the secret in a list.
         digest: SHA-256 of `raw` in hex.
     """
 
@@ -46,5 +46,5 @@ def digest_of(raw: str) -> str:
 
 
 def is_plausible(raw: str, kind: str) -> bool:
-    """Return whether a string has the prefix and the length of this kind of secret; it may still be unknown."""
+    """Return whether a string has this kind's prefix and is short enough to be a secret; it may still be unknown."""
     return len(raw) <= MAX_SECRET_CHARACTERS and raw.startswith(f"{kind}_")

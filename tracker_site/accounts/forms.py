@@ -11,7 +11,7 @@ from tracker_site.accounts.models import NAME_CHARACTERS, User
 
 
 class RegistrationForm(UserCreationForm):
-    """User name and password of a new user. `RegisterView` shows it only if registration is open."""
+    """The form that asks a new user for name and password. `RegisterView` shows it only if registration is open."""
 
     class Meta(UserCreationForm.Meta):
         """Uses our `User` in place of Django's."""
@@ -21,6 +21,6 @@ class RegistrationForm(UserCreationForm):
 
 
 class SecretNameForm(forms.Form):
-    """The name of a new API key or node token."""
+    """The form that asks for the name of a new API key or node token."""
 
     name = forms.CharField(max_length=NAME_CHARACTERS, strip=True)

@@ -31,13 +31,13 @@ class User(AbstractUser):
     """
 
     class Meta(AbstractUser.Meta):
-        """The name that the admin shows."""
+        """Sets the name that the admin shows for a user."""
 
         verbose_name = "user"
 
 
 class BearerSecret(models.Model):
-    """Base of API keys and node tokens. `KIND` is the prefix of the secrets of a subclass."""
+    """Base class of API keys and node tokens. Each subclass sets `KIND`, the prefix of its secrets."""
 
     KIND: ClassVar[str]
 
@@ -64,7 +64,7 @@ class BearerSecret(models.Model):
 
     @classmethod
     def of(cls, user: User) -> models.QuerySet[Self]:
-        """Return all rows of a user, the newest first."""
+        """Return all API keys, or all node tokens, of a user, the newest first."""
         return cls._rows().filter(user=user)
 
     @classmethod
@@ -92,11 +92,11 @@ class BearerSecret(models.Model):
         return usable.select_related("user").filter(digest=digest_of(raw)).first()
 
     def is_use_due(self, now: datetime) -> bool:
-        """Return whether `note_use` would write."""
+        """Return whether `note_use` would store `now`, because the stored time is missing or over a minute old."""
         return self.last_used_at is None or self.last_used_at < now - LAST_USED_PRECISION
 
     def note_use(self, now: datetime) -> None:
-        """Store the time of a use, at most once a minute."""
+        """Store `now` as the time of the last use; do nothing if a time within the last minute is stored."""
         if not self.is_use_due(now):
             return
         stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_PRECISION)
@@ -112,18 +112,18 @@ class BearerSecret(models.Model):
 
 
 class ApiKey(BearerSecret):
-    """Lets a program of its user call the OpenAI API."""
+    """A key with which programs of its user call the OpenAI API."""
 
     KIND = "mk"
 
     class Meta(BearerSecret.Meta):
-        """The name that the admin shows."""
+        """Sets the name that the admin shows for an API key."""
 
         abstract = False
         verbose_name = "API key"
 
 
 class NodeToken(BearerSecret):
-    """Lets nodes of its user enrol; a node presents it once."""
+    """A token with which nodes of its user enrol; a node needs it only to enrol, not to connect later."""
 
     KIND = "mt"

@@ -1,4 +1,4 @@
-"""Limits the attempts of one party in a minute, counted in Django's cache.
+"""Limits the attempts of one party, for example of an address, in a minute; Django's cache keeps the counts.
 
 Invariants: a counter lives two minutes at most, and the cache's own limit bounds the memory of all counters. If the
 site has no Redis, each process counts for itself.
@@ -21,13 +21,13 @@ WINDOW_S = 60
 
 @dataclass(frozen=True)
 class RateLimit:
-    """A limit of attempts in a minute for each party. Limits of different purposes are counted apart."""
+    """The most attempts that each party has in a minute. Limits with different `purpose` are counted apart."""
 
     purpose: str
     attempts_per_minute: int
 
     def admit(self, party: str) -> bool:
-        """Count an attempt of a party, for example of an address; return False if it exceeds the limit."""
+        """Count one attempt of a party, for example of an address; return False if the attempt exceeds the limit."""
         window = int(time.time()) // WINDOW_S
         key = f"rate:{self.purpose}:{party}:{window}"
         cache.add(key, 0, timeout=2 * WINDOW_S)

@@ -1,7 +1,7 @@
 """Account pages: registration, sign-in, and making and revoking API keys and node tokens.
 
-Invariants: a user reaches only their own rows (others answer 404). A new secret is in exactly one response, which no
-cache may keep. Revoking a secret twice is no error.
+Invariants: a user reaches only their own keys and tokens; a request for another user's gets 404. A new secret is in
+exactly one response, which no cache may keep. Revoking a secret twice is no error.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def revoke_secret(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 
 
 class SignInView(LoginView):
-    """Django's sign-in, limited to `SIGN_IN_ATTEMPTS_PER_MINUTE` of one address."""
+    """Django's sign-in page; one address has at most `SIGN_IN_ATTEMPTS_PER_MINUTE` attempts a minute."""
 
     template_name = "accounts/login.html"
 
