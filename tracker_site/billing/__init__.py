@@ -1,1 +1,1 @@
-"""Credits: a double-entry ledger in integer micro-credits, holds, settlement and prices. It knows no routes."""
+"""Credits: a double-entry ledger in integer micro-credits, holds, settlement and prices; independent of routes."""

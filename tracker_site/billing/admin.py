@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """A list whose rows can be looked at and not changed."""
+    """Base class of admin lists whose rows can be viewed but not added, changed or deleted."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return False: the ledger books rows; nobody types them."""
+        """Return False: only the ledger adds rows."""
         return False
 
     def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Return False: rows record facts."""
+        """Return False: a row records a past event, which cannot change."""
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        """Return False: rows record facts."""
+        """Return False: a row records a past event, which cannot change."""
         return False
 
 
 @admin.register(Account)
 class AccountAdmin(ReadOnlyAdmin):
-    """Balances, the grant form and the audit."""
+    """The admin list of accounts with their balances; its further pages grant credits and audit the ledger."""
 
     change_list_template = "admin/billing/account/change_list.html"
     list_display = ("__str__", "kind", "credits")
@@ -77,7 +77,7 @@ class AccountAdmin(ReadOnlyAdmin):
         return TemplateResponse(request, "admin/billing/account/grant.html", context)
 
     def audit(self, request: HttpRequest) -> HttpResponse:
-        """Check the ledger and show the result above the list."""
+        """Check the ledger, and show the result as a message above the list of accounts."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         found = audit_ledger()
@@ -103,7 +103,7 @@ class AccountAdmin(ReadOnlyAdmin):
 
 @admin.register(Transfer)
 class TransferAdmin(ReadOnlyAdmin):
-    """The list of transfers."""
+    """The admin list of transfers."""
 
     list_display = ("pk", "created_at", "kind", "credits", "debit_account", "credit_account", "note")
     list_filter = ("kind", "created_at")
@@ -119,7 +119,7 @@ class TransferAdmin(ReadOnlyAdmin):
 
 @admin.register(Hold)
 class HoldAdmin(ReadOnlyAdmin):
-    """The list of holds, with their charges and reasons."""
+    """The admin list of holds: the held amount, the charge, and for a released hold the reason of the release."""
 
     list_display = ("short_id", "user", "state", "amount", "charge", "created_at", "closed_at", "reason")
     list_filter = ("state", "created_at")

@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class BillingConfig(AppConfig):
-    """The app of the ledger."""
+    """The app of the ledger, its accounts and holds."""
 
     name = "tracker_site.billing"
     label = "billing"

@@ -26,7 +26,11 @@ class LedgerAudit:
 
 @transaction.atomic(durable=True)
 def audit_ledger() -> LedgerAudit:
-    """Compare every account's balance with its transfers, and the sum of the escrow accounts with the open holds."""
+    """Audit the ledger and return every problem found.
+
+    Each balance must equal the sum of its account's transfers, all balances must sum to zero, and the escrow accounts
+    must hold as much as the open holds.
+    """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")

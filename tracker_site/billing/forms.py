@@ -14,7 +14,7 @@ SMALLEST = Decimal(1) / MICROS_PER_CREDIT
 
 
 class CreditsForm(forms.Form):
-    """An amount above zero with at most six decimals."""
+    """Base class of forms with an amount of credits: above zero, with at most six decimals."""
 
     credits = forms.DecimalField(min_value=SMALLEST, max_value=MAX_CREDITS, decimal_places=6)
 
@@ -25,13 +25,13 @@ class CreditsForm(forms.Form):
 
 
 class ConvertForm(CreditsForm):
-    """An amount of earnings to turn into credits; `key` makes a repeated submission harmless."""
+    """The form that turns earnings into credits. `key` is its idempotency key: sent twice, it converts once."""
 
     key = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput)
 
 
 class GrantForm(CreditsForm):
-    """New credits for a user; `key` makes a repeated submission harmless."""
+    """The form that gives a user new credits. `key` is its idempotency key: sent twice, it gives them once."""
 
     field_order = ("user", "credits", "note", "key")
 

@@ -4,10 +4,10 @@ Invariants: a hold is closed once, by the first call that settles or releases it
 escrow. If a call to place, settle or release is repeated with the same values, it changes nothing and returns the same
 hold. A hold of 0 is legal and books nothing.
 
-Orphans: a process renews the leases of its own holds (`renew_leases`) until they are older than HOLD_MAX. `sweep`
-releases each hold whose lease has run out. If the site is a single process, it releases at its start the holds that
-earlier runs left open (`release_left`). An orphan is released in full, because nobody can prove how many tokens its
-request delivered: the user pays nothing and the nodes earn nothing.
+Orphans: a process renews the leases of its own holds (`renew_leases`) until they are older than HOLD_MAX. A hold whose
+lease has run out is an orphan, and `sweep` releases it. If the site is a single process, it releases at its start the
+holds that earlier runs left open (`release_left`). An orphan is released in full, because nobody can prove how many
+tokens its request delivered: the user pays nothing and the nodes earn nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LEASE_OWNER = secrets.token_hex(16)
 
 @transaction.atomic
 def place(user: User, amount_micros: int, idempotency_key: str) -> Hold:
-    """Move credits of a user to their escrow account.
+    """Set credits of a user aside for one request: move them to the user's escrow account, and return the hold.
 
     Args:
         user: the user who pays.
@@ -80,11 +80,11 @@ def settle(hold_id: uuid.UUID, charge_micros: int, shares: Sequence[Share]) -> H
     Args:
         hold_id: an open hold.
         charge_micros: at most the amount of the hold.
-        shares: the earnings of each owner. The site gets the rest of the charge.
+        shares: how much of the charge each owner earns. The site gets the rest of the charge.
 
     Raises:
-        LedgerError: `unknown_hold`; `bad_amount` if the shares exceed the charge or the charge exceeds the hold;
-            `hold_closed` if the hold was released or settled with another charge.
+        LedgerError: `unknown_hold`; `bad_amount` if a share is not above zero, or the shares exceed the charge, or the
+            charge exceeds the hold; `hold_closed` if the hold was released or settled with another charge.
     """
     hold = _lock(hold_id)
     if hold.state == Hold.State.SETTLED and hold.charge_micros == charge_micros:

@@ -1,7 +1,7 @@
 """Bookkeeping: every movement of micro-credits passes through `post`.
 
-Invariants: the entries of one call are booked together or not at all. No account but the mint falls below zero. An
-idempotency key books once. The lock policy is in `models`.
+Invariants: the entries of one call are booked together or not at all. No account falls below zero except the mint, from
+which new credits come. Each idempotency key belongs to one transfer. The lock policy is in `models`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_AMOUNT_MICROS = 10**15
 
 @dataclass(frozen=True)
 class Entry:
-    """A movement of micro-credits from `debit` to `credit` that `post` is to book."""
+    """A movement of micro-credits from account `debit` to account `credit`, which `post` is to book."""
 
     debit: Account
     credit: Account
@@ -53,7 +53,10 @@ def balance_micros(user: User, kind: Account.Kind = Account.Kind.CREDITS) -> int
 
 
 def earned_micros(node_id: str) -> int:
-    """Return the earnings of a node's owner, from all of their nodes, that are not turned into credits yet."""
+    """Return the micro-credits that a node's owner has earned with all of their nodes and not yet turned into credits.
+
+    0 if there are none, or the node does not exist.
+    """
     owner = Node.objects.filter(pk=node_id).values("owner")
     earnings = Account.objects.filter(user__in=owner, kind=Account.Kind.EARNINGS)
     return earnings.values_list("balance_micros", flat=True).first() or 0

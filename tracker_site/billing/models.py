@@ -1,9 +1,9 @@
 """Accounts, transfers and holds.
 
-Invariants: a transfer moves an amount above zero from its debit account to its credit account; triggers prevent that a
-row of it is changed or deleted (see `immutability`). `Account.balance_micros` equals credits minus debits, so that all
-balances sum to zero. Only the mint may be below zero. A hold's amount lies on its user's escrow account until the hold
-is closed, which happens once.
+Invariants: a transfer moves an amount above zero from its debit account to its credit account; database triggers refuse
+to change or delete its row (see `immutability`). `Account.balance_micros` is the sum of the transfers to the account
+less those from it, so that all balances sum to zero. Only the mint, from which new credits come, may be below zero. A
+hold's amount lies on its user's escrow account until the hold is closed, which happens once.
 
 Lock policy: only `ledger` and `holds` write, and each call is one transaction. Rows are always locked in this order:
 the hold, then accounts by primary key. Balances change by conditional UPDATE (`balance >= amount`), never by a read
@@ -28,7 +28,10 @@ class Account(models.Model):
     """A balance of micro-credits, of a user or of the site."""
 
     class Kind(models.TextChoices):
-        """Purpose of an account. SITE and MINT exist once; a user has at most one of each other kind."""
+        """Purpose of an account.
+
+        SITE and MINT exist once, and new credits come from MINT. A user has at most one account of each other kind.
+        """
 
         CREDITS = "credits", "credits"
         ESCROW = "escrow", "held for running requests"
@@ -43,7 +46,7 @@ class Account(models.Model):
     balance_micros = models.BigIntegerField(verbose_name="balance in micro-credits", default=0, editable=False)
 
     class Meta:
-        """One account of each kind for each owner; no balance but the mint's is below zero."""
+        """An owner has at most one account of each kind; only the mint's balance may be below zero."""
 
         ordering: ClassVar[list[str]] = ["kind", "user_id"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
@@ -65,7 +68,7 @@ class Hold(models.Model):
     """Credits set aside for one request: the most that it can cost."""
 
     class State(models.TextChoices):
-        """A hold leaves OPEN once and never returns to it."""
+        """State of a hold, which leaves OPEN once and never returns to it."""
 
         OPEN = "open", "open"
         SETTLED = "settled", "settled"

@@ -20,7 +20,7 @@ TOKENS_PER_PRICE: Final = 1_000_000  # prices are per million tokens
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Micro-credits per million tokens."""
+    """Prices of prompt tokens and of completion tokens, in micro-credits per million tokens."""
 
     prompt_micros: int
     completion_micros: int
@@ -39,7 +39,7 @@ def credits_text(micros: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StageWork:
-    """Work of one stage: it computed `tokens` rows through `layers` layers for its owner."""
+    """Work of one stage, for which its node's owner is paid: it computed `tokens` tokens through `layers` layers."""
 
     owner_id: int
     layers: int
@@ -55,7 +55,7 @@ class Share:
 
 
 def charge_micros(prices: Prices, *, prompt_tokens: int, completion_tokens: int) -> int:
-    """Return the price of computed prompt tokens and delivered completion tokens; only their sum is rounded, upward.
+    """Return the price in micro-credits of computed prompt tokens and delivered completion tokens, rounded up once.
 
     Raises:
         ValueError: a count is below zero.
@@ -67,7 +67,7 @@ def charge_micros(prices: Prices, *, prompt_tokens: int, completion_tokens: int)
 
 
 def hold_micros(prices: Prices, *, prompt_tokens: int, max_tokens: int) -> int:
-    """Return the most that a request can cost."""
+    """Return the most that a request can cost, in micro-credits: its prompt and `max_tokens` completion tokens."""
     return charge_micros(prices, prompt_tokens=prompt_tokens, completion_tokens=max_tokens)
 
 
@@ -80,8 +80,8 @@ def split_charge(charge: int, works: Sequence[StageWork]) -> tuple[Share, ...]:
 
     Args:
         charge: micro-credits.
-        works: the work of each stage, in route order. If there is none, the result is empty and the site keeps the
-            charge.
+        works: the work of each stage, in route order. If no stage did any work, the result is empty and the site keeps
+            the charge.
 
     Raises:
         ValueError: the charge or a count is below zero.

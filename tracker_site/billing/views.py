@@ -1,4 +1,4 @@
-"""The credits page.
+"""The page on which users see their credits and turn earnings into credits.
 
 Invariants: a user sees and moves only their own credits. Every form carries an idempotency key, so that a repeated
 submission moves credits once.
