@@ -1,1 +1,1 @@
-"""Models that the site offers: their names for clients, their artifacts and their prices."""
+"""The models that the site offers: their names for clients, their artifacts (GGUF files) and their prices."""

@@ -1,4 +1,7 @@
-"""Admin pages of the catalogue: names, prices and listing. `meshnet site import-model` adds models, not the admin."""
+"""Admin pages of the catalogue: each model's name and prices, and whether it is offered to clients.
+
+A model is added by `meshnet site import-model`, not here.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 @admin.register(Model)
 class ModelAdmin(admin.ModelAdmin):
-    """The models, with their prices."""
+    """The admin list of models with their prices, and the page of each model."""
 
     list_display = (
         "name", "is_listed", "architecture", "n_layers", "context_length", "size", "prompt_price", "completion_price",

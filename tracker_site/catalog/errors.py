@@ -1,4 +1,4 @@
-"""The error of the catalogue."""
+"""The error of a failed import into the catalogue."""
 
 from __future__ import annotations
 

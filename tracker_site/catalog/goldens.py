@@ -1,8 +1,9 @@
 """Golden probes of the catalogue's models: imported whole, served in excerpts.
 
 Invariants: a probe belongs to exactly one artifact and has rows at every layer at which the artifact may be cut. Its
-file is named by its digest. If a probe replaces another, its file is written first, then the database row, and the old
-file is deleted last. So a reader finds a whole probe, old or new; if it finds no file, it reads the row again.
+file is named by the SHA-256 of its bytes. If a probe replaces another, its file is written first, then the database
+row, and the old file is deleted last. So a reader finds a whole probe, old or new; if it finds no file, it reads the
+row again.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ def drop_golden(model: Model) -> bool:
 
 
 def is_golden_outdated(model: Model) -> bool:
-    """Return whether the stored probe lacks rows that shards of the model, with its present cuts, need.
+    """Return whether the model's stored probe has another layer count, or lacks rows at a present legal cut.
 
-    If the probe cannot be read, the result is False: the probe stays, and nodes are told to ask again.
+    If the model has no probe, or its file cannot be read, the result is False.
     """
     path = model.golden_path
     if path is None:
@@ -103,7 +104,9 @@ def _keep(model: Model, data: bytes) -> None:
 
 
 def read_excerpt(path: Path, n_layers: int, layer_begin: int, layer_end: int) -> bytes | None:
-    """Return the rows that prove one shard, as a golden probe of its own; None if the probe lacks them.
+    """Return a golden probe with only the rows at both ends of one shard, by which a node proves that shard.
+
+    None if the file lacks some of these rows, or the layers [layer_begin, layer_end) lie outside the model.
 
     Raises:
         OSError: the file cannot be read.

@@ -1,9 +1,9 @@
 """Imports a GGUF file into the catalogue.
 
 Invariants: the site reads the file and keeps no copy of its weights. Its bytes are untrusted; a model is imported only
-if its vocabulary opens. The database row is written last, so that an interrupted import leaves no model behind. If the
-file is imported again, the model keeps its name and prices, its layer count and legal cuts are computed anew, and its
-golden probe is dropped if it lacks rows at the new cuts.
+if its vocabulary can be opened. The database row is written last, so that an interrupted import leaves no model behind.
+If the file is imported again, the model keeps its name and prices, its layer count and legal cuts are computed anew,
+and its golden probe is dropped if the probe lacks rows at the new cuts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ImportedModel:
     Attributes:
         model: the model.
         is_new: whether the import created it.
-        lost_golden: whether its golden probe was dropped, because the probe lacks rows at the model's present cuts.
+        lost_golden: whether the model's golden probe was dropped, because it lacks rows at the model's present cuts.
     """
 
     model: Model
@@ -89,10 +89,10 @@ def import_model(path: Path, *, name: str = "", prompt_micros: int = 0, completi
 
 
 def _correct_layers(model: Model, n_layers: int, cuts: list[int]) -> bool:
-    """Correct the layers of a model that an earlier version of the site counted otherwise, or imported without cuts.
+    """Store a model's layer count and legal cuts, if an earlier version of the site stored others or no cuts.
 
     Returns:
-        Whether the golden probe was dropped, because it lacks rows; shards without rows would never be offered.
+        Whether the model's golden probe was dropped, because it lacks rows at these cuts.
     """
     if (model.n_layers, model.legal_cuts) == (n_layers, cuts):
         return False

@@ -1,4 +1,4 @@
-"""The facts of a catalogue's model that `nodes` compares shards with.
+"""The facts of a model in the catalogue, with which `nodes` compares the facts of shards.
 
 Invariant: a `KnownModel` is frozen and read in one query.
 """
@@ -12,7 +12,7 @@ from meshnet.artifact.model.cuts import wrong_cuts
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """The facts of a model that a shard is compared with.
+    """The facts of a model in the catalogue, with which the facts of a shard are compared.
 
     Attributes:
         legal_cuts: layers other than the first that a shard may begin with; None means that any layer may.
@@ -27,5 +27,5 @@ class KnownModel:
     allows_mixed_recipes: bool = False
 
     def wrong_cuts(self, layer_begin: int, layer_end: int) -> list[int]:
-        """Return the ends of the layers [layer_begin, layer_end) at which the model may not be cut."""
+        """Return those of the two ends, `layer_begin` and `layer_end`, at which the model may not be cut."""
         return wrong_cuts((layer_begin, layer_end), self.n_layers, self.legal_cuts)

@@ -1,8 +1,8 @@
 """The models of the catalogue.
 
 Invariants: if a row exists, it is complete (its vocabulary copy is on disk and opens). The artifact of a row never
-changes; its name, prices, listing, codec, recipes, layers, cuts and golden probe may change. No request makes the site
-fetch a file.
+changes; its name, prices, listing, allowed codecs and recipes, layers, cuts and golden probe may change. No request
+makes the site fetch a file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$"
 
 
 def golden_path(golden_digest: str) -> Path:
-    """Return the file of the golden probe with this digest (hex)."""
+    """Return the path of the golden probe whose file has this SHA-256 (hex)."""
     return Path(settings.GOLDEN_DIRECTORY) / f"{golden_digest}.safetensors"
 
 
@@ -36,7 +36,7 @@ class SeamPacking(models.TextChoices):
 
 
 class Model(models.Model):
-    """One artifact: one model at one quantisation."""
+    """A model at one quantisation, which is one artifact (a GGUF file, or one split into parts)."""
 
     name = models.CharField(
         max_length=100,
@@ -88,7 +88,7 @@ class Model(models.Model):
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
-        """Models are ordered by name; sizes are above zero and prices have an upper limit."""
+        """Ordered by name. The counts of layers, positions and tokens are above zero; prices have an upper limit."""
 
         ordering: ClassVar[list[str]] = ["name"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
@@ -112,17 +112,17 @@ class Model(models.Model):
 
     @property
     def vocabulary_path(self) -> Path:
-        """The vocabulary-only copy of the GGUF file."""
+        """Path of the vocabulary-only copy of the GGUF file."""
         return Path(settings.VOCABULARY_DIRECTORY) / self.vocabulary_file
 
     @property
     def golden_path(self) -> Path | None:
-        """The golden probe by which nodes prove their shards; None if the model has none."""
+        """Path of the golden probe by which nodes prove their shards; None if the model has none."""
         return golden_path(self.golden_digest) if self.golden_digest else None
 
     @classmethod
     def known(cls, artifact_digest: str) -> KnownModel | None:
-        """Return the facts that a shard is compared with; None if no model has this artifact digest (hex)."""
+        """Return a model's facts, to be compared with a shard's; None if no model has this artifact digest (hex)."""
         found = cls.objects.filter(artifact_digest=artifact_digest)
         row = found.values_list(
             "name", "n_layers", "vocab_size", "is_listed", "legal_cuts", "allows_mixed_recipes"

@@ -8,7 +8,7 @@ from tracker_site.catalog import views
 
 
 class DigestConverter:
-    """A SHA-256 in hex."""
+    """Lets a URL hold a SHA-256 as 64 lower-case hex digits."""
 
     regex = "[0-9a-f]{64}"
 

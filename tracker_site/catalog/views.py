@@ -33,7 +33,7 @@ READS: Final = 3
 
 
 def golden(request: HttpRequest, digest: str, layer_begin: int, layer_end: int) -> HttpResponseBase:
-    """Answer with golden rows at both ends of layers [layer_begin, layer_end) of the artifact with this digest."""
+    """Answer with the golden rows at both ends of the layers [layer_begin, layer_end) of the artifact `digest`."""
     if request.method not in METHODS:
         response = _error("method_not_allowed", "use GET", 405)
         response["Allow"] = ", ".join(METHODS)
