@@ -1,7 +1,7 @@
 """The chat page and the stream of its answers.
 
 Invariant: the stream takes the same request body as the OpenAI API and answers with the same events, telemetry
-included. It authenticates by the session in place of an API key, so it also needs a CSRF token.
+included. It authenticates by the user's sign-in in place of an API key, so it also needs a CSRF token.
 """
 
 from __future__ import annotations
