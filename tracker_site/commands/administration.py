@@ -60,7 +60,10 @@ def _migrate(_: argparse.Namespace) -> Outcome:
 
 
 def _keep_database_private() -> None:
-    """Let only the owner read an SQLite file: the umask decides its mode, and its folder may be open to others."""
+    """Let only the owner read and write an SQLite file.
+
+    SQLite made the file with the mode that the umask gives, and its folder may be open to others.
+    """
     database = Path(str(connection.settings_dict["NAME"]))
     if connection.vendor == "sqlite" and database.is_file():
         database.chmod(0o600)  # SQLite gives the write-ahead log the same mode

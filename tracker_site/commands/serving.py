@@ -1,7 +1,7 @@
 """`meshnet site serve` and `meshnet site relay`.
 
 Invariants: the ports are chosen before Django is set up, because the settings read the relay's URL. If the start fails,
-it fails before the ready line is printed, with status 2.
+no ready line is printed and the status is 2.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def serve(chosen: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT: Daphne in this process, and the relay as a child unless --no-relay is given.
 
     Raises:
-        MeshnetError: a code of `ListenError`, `relay_failed`, `not_migrated`, `data_in_use` or `no_relay_url`.
+        MeshnetError: its code is one of `ListenError`, `relay_failed`, `not_migrated`, `data_in_use` or `no_relay_url`.
     """
     if chosen.parent_pid:
         die_with_parent(chosen.parent_pid)
