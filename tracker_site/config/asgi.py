@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 async def refuse_unknown_socket(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:  # noqa: ARG001
-    """Refuse a WebSocket on any other path with HTTP 403."""
+    """Refuse with HTTP 403 a WebSocket on any path but `nodes/control`."""
     await send({"type": "websocket.close", "code": 1008, "reason": ""})
 
 

@@ -30,7 +30,7 @@ FALSE_WORDS = frozenset({"", "0", "false", "no", "off"})
 
 
 def text(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> str:
-    """Return a variable without surrounding blanks; `default` if it is not set."""
+    """Return a variable's value without surrounding blanks; `default` if the variable is not set."""
     return environment.get(name, default).strip()
 
 
@@ -40,7 +40,7 @@ def set_relay_url(url: str, environment: MutableMapping[str, str] = os.environ) 
 
 
 def flag(name: str, *, default: bool = False, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a variable says yes; `default` if it is not set.
+    """Return whether a variable is set to a word of TRUE_WORDS; `default` if the variable is not set.
 
     Raises:
         ImproperlyConfigured: the value is neither one of TRUE_WORDS nor one of FALSE_WORDS.
@@ -56,7 +56,7 @@ def flag(name: str, *, default: bool = False, environment: Mapping[str, str] = o
 
 
 def comma_separated(name: str, default: str = "", environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the items of a comma-separated list; empty items are left out."""
+    """Return the items of a variable that holds a comma-separated list; empty items are left out."""
     return [item.strip() for item in text(name, default, environment).split(",") if item.strip()]
 
 
@@ -74,7 +74,7 @@ def data_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def sqlite_database(path: Path) -> dict[str, object]:
-    """Return Django's settings for SQLite that several threads write.
+    """Return Django's settings for an SQLite database to which several threads write.
 
     It uses a write-ahead log, and every transaction takes the write lock when it begins. With SQLite's default,
     deferred transactions, one of two transactions that read and then write fails with "database is locked" at once,
@@ -97,8 +97,8 @@ def postgresql_database(name: str, url: str) -> dict[str, object]:
     Django's own persistent connections would leak under ASGI.
 
     Args:
-        name: the environment variable, named in errors.
-        url: its value.
+        name: the environment variable's name, for errors.
+        url: the variable's value.
 
     Raises:
         ImproperlyConfigured: the value is not `postgresql://user:password@host:port/database`.
@@ -125,8 +125,8 @@ def postgresql_database(name: str, url: str) -> dict[str, object]:
 def redis_channel_layer(url: str) -> dict[str, object]:
     """Return the settings of the channel layer that several site processes share.
 
-    A receiver blocks in Redis for 5 s at a time. The client's timeout of a read, 5 s by default, must be longer;
-    otherwise each quiet control connection would end with an error.
+    A receiver blocks in Redis for 5 s at a time. The client's read timeout, 5 s by default, must be longer;
+    otherwise every control connection without messages would end with an error.
     """
     return {
         "BACKEND": "channels_redis.core.RedisChannelLayer",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has no types
-    """WhiteNoise for synchronous and asynchronous chains; a thread is used only if the path is below STATIC_URL."""
+    """WhiteNoise for synchronous and asynchronous chains of middleware; only a path below STATIC_URL costs a thread."""
 
     sync_capable = True
     async_capable = True

@@ -1,1 +1,1 @@
-"""Formats for English."""
+"""Formats of dates and times if the language is English."""
