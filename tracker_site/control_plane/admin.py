@@ -1,6 +1,6 @@
-"""Admin of nodes: their presence, their shards, and the reasons for which they serve nobody.
+"""Admin pages of nodes: their presence, their shards, and the reasons for which routes do not use them.
 
-It lies in this package, because blocking a node drops its control connection.
+This module lies in this package, because blocking a node drops its control connection.
 
 Invariant: facts that a node reports are read-only; an administrator renames, blocks, unblocks and deletes nodes.
 """
@@ -32,7 +32,7 @@ JUST_NOW = timedelta(minutes=1)
 
 @admin.register(Node)
 class NodeAdmin(admin.ModelAdmin):
-    """List and page of nodes."""
+    """The admin list of nodes, and the page of each node."""
 
     list_display = ("name", "owner", "presence", "why", "last_seen", "serves", "sessions", "carrier", "data_connected")
     list_filter = ("state", "is_blocked", ("shards__problem_code", admin.EmptyFieldListFilter), "carrier")
@@ -48,12 +48,12 @@ class NodeAdmin(admin.ModelAdmin):
     actions = ("block", "unblock")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Node]:
-        """Return nodes with the shards that their columns show, prefetched."""
+        """Return all nodes; one further query reads their shards, which columns of the list show."""
         return Node.objects.prefetch_related(Prefetch("shards", queryset=named_shards()))
 
     @admin.display(description="state", ordering="state")
     def presence(self, node: Node) -> str:
-        """Return the node's state; "offline" if its lease has expired, whatever the row says."""
+        """Return "blocked", "offline" if the node has no connection or no valid lease, or else its stored state."""
         if node.is_blocked:
             return "blocked"
         return node.get_state_display() if node.is_present(timezone.now()) else "offline"
@@ -84,7 +84,7 @@ class NodeAdmin(admin.ModelAdmin):
 
     @admin.display(description="sessions")
     def sessions(self, node: Node) -> int:
-        """Return the number of sessions that are open on all of the node's shards."""
+        """Return the number of open sessions, added up over the node's shards."""
         return sum(shard.figures.sessions for shard in node.shards.all())
 
     def has_add_permission(self, request: HttpRequest) -> bool:

@@ -1,4 +1,4 @@
-"""Django configuration of the control plane, so that its `admin` is found; it has no models."""
+"""Django configuration of the control plane. It has no models, and is an app so that Django finds its `admin`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class ControlPlaneConfig(AppConfig):
-    """The control connections of nodes."""
+    """The app of the nodes' control connections and of the nodes' admin pages."""
 
     name = "tracker_site.control_plane"
     label = "control_plane"

@@ -1,6 +1,7 @@
-"""Messages on the channel layer between the site's parts and a node's connection; plain values only.
+"""Messages on the channel layer between the site's parts and a node's control connection; plain values only.
 
-Invariant: `type` names the consumer's handler. On an answer or reply channel, it tells the receiver which message came.
+Invariant: in a message to a connection, `type` is the name of the consumer's method that handles it. On an answer or
+reply channel, no method is called, and `type` tells the receiver which message it has.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from channels.layers import BaseChannelLayer, get_channel_layer
 
 
 class OpenStageMessage(TypedDict):
-    """To a node's connection: ask for a stage; `open` is a serialised OpenStage."""
+    """Asks a node's connection to open a stage.
+
+    Attributes:
+        open: a serialised OpenStage.
+        reply_channel: gets a `StageNewsMessage` when the open stage ends.
+        answer_channel: gets the one `StageAnswerMessage`.
+        timeout_s: how long the connection waits for the node.
+    """
 
     type: Literal["open_stage"]
     open: bytes
@@ -21,7 +29,7 @@ class OpenStageMessage(TypedDict):
 
 
 class CloseStageMessage(TypedDict):
-    """To a node's connection: close a session."""
+    """Asks a node's connection to close a session on the node."""
 
     type: Literal["close_stage"]
     session: bytes
@@ -30,7 +38,7 @@ class CloseStageMessage(TypedDict):
 
 
 class DropConnectionMessage(TypedDict):
-    """To a node's connection: refuse with a `ControlRefusalCode` and close."""
+    """Asks a node's connection to send the node a refusal and then close. `code` is a `ControlRefusalCode`."""
 
     type: Literal["drop_connection"]
     code: str
@@ -38,7 +46,10 @@ class DropConnectionMessage(TypedDict):
 
 
 class StageAnswerMessage(TypedDict):
-    """To an answer channel: a serialised StageOpened, or None with code and message."""
+    """Answers an `OpenStageMessage`.
+
+    `opened` is a serialised StageOpened; if it is None, the stage was not opened, and `code` and `message` say why.
+    """
 
     type: Literal["stage_answer"]
     opened: bytes | None
@@ -47,7 +58,10 @@ class StageAnswerMessage(TypedDict):
 
 
 class StageNewsMessage(TypedDict):
-    """To a reply channel: the session ended on the node, or the node's control connection is gone (stage None)."""
+    """Tells a reply channel that the session ended on the node, or that the node's control connection is gone.
+
+    `stage` is None unless the node itself reported the end.
+    """
 
     type: Literal["stage_ended", "node_gone"]
     node_id: str
@@ -73,7 +87,7 @@ def channel_layer() -> BaseChannelLayer:
 async def new_channel() -> str:
     """Return a new channel that only this process can receive from.
 
-    All channels have the layer's own prefix, as the consumers' channels have. Over Redis a process receives for one
-    prefix at a time, so a second prefix would make the others wait for seconds.
+    Its name has the layer's own prefix, as the names of the consumers' channels have. Over Redis a process receives for
+    one prefix at a time, so with a second prefix messages would wait for seconds.
     """
     return cast("str", await channel_layer().new_channel())

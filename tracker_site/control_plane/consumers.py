@@ -1,4 +1,4 @@
-"""The socket of one node's control connection; `node_connection` decides how messages are answered.
+"""The socket and clock of a node's control connection; `node_connection` decides how messages are answered.
 
 Invariants: the database is used only for hellos, reports and the end of the connection, never to open or close a stage.
 A report never delays a stage's answer. The end is recorded once, even if the server cancels the connection at shutdown.
@@ -58,7 +58,7 @@ NONCE_BYTES: Final = 32
 
 
 class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
-    """One control connection. Runs on the event loop."""
+    """Runs one control connection on the event loop: its socket, its deadlines and its database calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,14 +100,14 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
     # From the rest of the site, over the channel layer
 
     async def open_stage(self, message: OpenStageMessage) -> None:
-        """See `control.open_stage`."""
+        """Ask the node to open a stage; `control.open_stage` sends this message and waits for the answer."""
         terms = control_pb2.OpenStage.FromString(message["open"])
         request = OpenRequest(terms, message["answer_channel"], message["reply_channel"], message["timeout_s"])
         self.connection.open_stage(request, time.monotonic())
         await self._settle()
 
     async def close_stage(self, message: CloseStageMessage) -> None:
-        """See `control.close_stage`."""
+        """Tell the node to close a session, and send no more news of that session to its reply channel."""
         key = SessionKey(message["session"], message["epoch"])
         open_stages.remove(self.node_id, key)
         self.connection.close_stage(key, message["reason"])
@@ -121,7 +121,7 @@ class NodeControlConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]  # Chan
     # Inside
 
     async def _settle(self) -> None:
-        """Send the connection's messages and handle its events, until it has no more of either."""
+        """Send all messages and handle all events of `connection`; if it is closed, close the socket."""
         while True:
             outgoing, events = self.connection.messages_to_send(), self.connection.events()
             for data in outgoing:

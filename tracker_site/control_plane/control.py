@@ -3,9 +3,9 @@
 Invariants: `open_stage` returns or raises within its timeout. If an opening is not confirmed, or the caller is
 cancelled, the stage is closed again. News of an open session arrives on its reply channel as `StageNews`.
 
-Everything here runs on the site's event loop. Messages of the channel layer, all of plain values: to a node's
-connection `open_stage`, `close_stage`, `drop_connection`; to an answer channel `stage_answer`; to a reply channel
-`stage_ended`, `node_gone`.
+Everything here runs on the site's event loop. The messages on the channel layer hold plain values only: a node's
+connection gets `open_stage`, `close_stage` and `drop_connection`; an answer channel gets `stage_answer`; a reply
+channel gets `stage_ended` and `node_gone`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ ANSWER_MARGIN_S: Final = 0.25
 
 
 class StageError(RouteError):
-    """A stage cannot be opened, or is gone.
+    """A stage cannot be opened, or is lost.
 
     Attributes:
-        node_id: the node at fault.
-        stage: its place on the route.
+        node_id: the stage's node.
+        stage: the stage's number on its route, from 0.
     """
 
     def __init__(self, code: str, message: str, node_id: str, stage: int) -> None:
@@ -57,7 +57,7 @@ class StageNews:
 
     Attributes:
         kind: "stage_ended" or "node_gone".
-        stage: its place on the route; None with "node_gone".
+        stage: the stage's number on its route, from 0; None unless the node itself reported the end.
     """
 
     kind: str
@@ -69,12 +69,12 @@ class StageNews:
 
 
 async def new_reply_channel() -> str:
-    """Return a channel of this process for `open_stage`'s `reply_channel`."""
+    """Return a new channel, from which only this process receives, to be `open_stage`'s `reply_channel`."""
     return await new_channel()
 
 
 async def receive_news(reply_channel: str) -> StageNews:
-    """Wait for the next news on a reply channel."""
+    """Wait for the next news on a reply channel and return it."""
     message: StageNewsMessage = await channel_layer().receive(reply_channel)
     return StageNews(
         kind=message["type"],
@@ -89,7 +89,13 @@ async def receive_news(reply_channel: str) -> StageNews:
 async def open_stage(
     node_id: str, request: control_pb2.OpenStage, *, reply_channel: str, timeout_s: float
 ) -> control_pb2.StageOpened:
-    """Ask a node to open a stage and wait for its answer. The node's connection sets `request_id`.
+    """Ask a node to open a stage and wait for its answer.
+
+    Args:
+        node_id: the node.
+        request: the terms, without `request_id`, which the node's connection sets.
+        reply_channel: the channel that gets later news of the session.
+        timeout_s: how long the node's answer is awaited.
 
     Raises:
         StageError: if the node refuses, does not answer in time or is not connected.
@@ -126,7 +132,8 @@ async def open_stage(
 async def close_stage(node_id: str, session: bytes, epoch: int, reason: str) -> None:
     """Close a session on a node. Idempotent.
 
-    If the node is absent, nothing is sent: when it comes back it lists its sessions, and is then told to drop this one.
+    If the node is not connected, nothing is sent. When it connects again, it lists its sessions, and the site tells it
+    to keep the wanted ones; this session is not among them.
     """
     node_channel = await database.read(current_channel, node_id)
     await _close(node_channel, node_id, session, epoch, reason)

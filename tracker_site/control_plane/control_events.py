@@ -17,10 +17,10 @@ class OpenRequest:
     """A request to open a stage on the node.
 
     Attributes:
-        open: the terms; the connection sets its request_id.
+        open: the terms, without `request_id`, which the connection sets.
         answer_channel: the channel that gets the one answer.
         reply_channel: the channel that gets later news of the session.
-        timeout_s: seconds that the node has to answer.
+        timeout_s: how long the node has to answer.
     """
 
     open: control_pb2.OpenStage
@@ -36,7 +36,10 @@ class OpenRequest:
 
 @dataclass(frozen=True, slots=True)
 class HelloProven:
-    """The node has proven that it holds this key. The driver must look up if the key is enrolled."""
+    """The node has proven that it holds the private half of `public_key`. The driver must look up if it is enrolled.
+
+    `open_sessions` are the sessions that the node says are still open on it.
+    """
 
     public_key: bytes
     software_version: str
@@ -45,7 +48,7 @@ class HelloProven:
 
 @dataclass(frozen=True, slots=True)
 class HelloUnusable:
-    """The node has proven its key, but shares no wire version with the site. The refusal is already queued."""
+    """The node has proven its key, but has no wire version in common with the site. The refusal is already queued."""
 
     public_key: bytes
     software_version: str
@@ -61,7 +64,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The node opened the stage."""
+    """The node opened the stage that `request` asks for; `answer` is its message."""
 
     request: OpenRequest
     answer: control_pb2.StageOpened
@@ -69,7 +72,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class OpenFailed:
-    """The node refused the stage, or an answer can no longer come."""
+    """The stage that `request` asks for was not opened. `code` and `message` say why, for example a refusal."""
 
     request: OpenRequest
     code: str

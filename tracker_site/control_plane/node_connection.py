@@ -1,4 +1,4 @@
-"""One control connection, without its socket: hello, reports, and the opening and closing of stages.
+"""State machine of one control connection, without its socket: hello, reports, opening and closing of stages.
 
 Invariants: before the node is identified, only a valid hello is accepted. Every request to open a stage is answered
 once: by the node, by its deadline, or by the end of the connection. After CLOSED, nothing more is queued and every
@@ -46,7 +46,7 @@ MAX_PENDING_OPENS: Final = 1024
 
 
 class State(Enum):
-    """State of a connection."""
+    """State of a control connection. CLOSED is final."""
 
     AWAITING_HELLO = "awaiting hello"
     IDENTIFYING = "identifying"
@@ -65,7 +65,16 @@ PERMITTED: Final[dict[State, frozenset[str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTerms:
-    """Figures that the site sends to a node, and limits that it holds the node to."""
+    """Values that the site sends to a node, and time limits that the node must keep.
+
+    Attributes:
+        nonce: random bytes that the node signs in its hello.
+        heartbeat_ms: interval at which the node is to report.
+        lease_ms: longest time without a report.
+        hello_timeout_s: longest time from the start of the connection to the node's hello.
+        relay_url: the relay to which the node connects.
+        site_public_key: the key by which the node checks tickets.
+    """
 
     nonce: bytes
     heartbeat_ms: int
@@ -83,7 +92,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class NodeConnection:
-    """The site's end of one control connection."""
+    """State machine of the site's end of one control connection; the consumer sends the messages that it queues."""
 
     terms: ConnectionTerms
     opened_at_s: float
@@ -157,7 +166,7 @@ class NodeConnection:
     # Inputs from the site
 
     def identified(self, node_id: str, keep: Iterable[SessionKey], now_s: float) -> None:
-        """Welcome the node: the proven key belongs to this enrolled node."""
+        """Welcome the node, because its proven key is enrolled. `keep` are the open sessions that it must keep."""
         if self.state is not State.IDENTIFYING:
             return
         self.state = State.OPEN
@@ -173,10 +182,10 @@ class NodeConnection:
         self._outgoing.append(control_pb2.SiteMessage(welcome=welcome))
 
     def report_stored(self, report_id: int, earned_micros: int | None = None) -> None:
-        """Confirm a report: the site now plans with it.
+        """Tell the node that the site has stored its report and now plans routes with it.
 
         Args:
-            report_id: as the node gave it; if it is 0, nothing is sent.
+            report_id: the number that the node gave the report; if it is 0, nothing is sent.
             earned_micros: the owner's earnings in micro-credits; None if the node is not to be told this time.
         """
         if self.state is State.OPEN and report_id:
@@ -184,7 +193,7 @@ class NodeConnection:
             self._outgoing.append(control_pb2.SiteMessage(stored=stored))
 
     def tell(self, notice: Notice) -> None:
-        """Send the node a notice for its volunteer, if it differs from the last one."""
+        """Queue a notice for the node's volunteer, if it differs from the last notice."""
         if self.state is State.OPEN and notice != self._told:
             self._told = notice
             told = control_pb2.SiteNotice(code=notice.code, message=notice.message)
@@ -214,7 +223,7 @@ class NodeConnection:
         self._outgoing.append(control_pb2.SiteMessage(open=message))
 
     def close_stage(self, key: SessionKey, reason: str) -> None:
-        """Tell the node to close a session. If a request for it is unanswered, it fails with `cancelled`."""
+        """Tell the node to close a session. An unanswered request to open that session fails with `cancelled`."""
         if self.state is State.OPEN:
             for request_id in [number for number, pending in self._pending.items() if pending.request.key == key]:
                 self._abandon(request_id, FailureCode.CANCELLED, reason)

@@ -1,4 +1,4 @@
-"""The sessions that are open on each node, with the channels that hear of their end.
+"""The sessions that are open on each node, and for each the reply channel to which its end is reported.
 
 Invariants: an entry is added when a node has opened the session's stage. It is removed once: when the site closes the
 session, when the node reports its end, or when a reconnecting node does not list it. An entry outlives a lost control
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class OpenStages:
-    """Reply channels by node and session."""
+    """The reply channel of each open session of each node."""
 
     def __init__(self) -> None:
         self._channels: defaultdict[str, dict[SessionKey, str]] = defaultdict(dict)
 
     def add(self, node_id: str, key: SessionKey, reply_channel: str) -> None:
-        """Note that the node has opened the session."""
+        """Note that the node has opened the session, and that `reply_channel` is to get the news of its end."""
         self._channels[node_id][key] = reply_channel
 
     def remove(self, node_id: str, key: SessionKey) -> str | None:
@@ -46,8 +46,8 @@ class OpenStages:
         """Compare the entries with the sessions that a reconnecting node lists.
 
         Returns:
-            The sessions that the node is to keep, and the reply channels of those that it has lost. The lost ones are
-            removed.
+            The sessions that the node is to keep, and the reply channels of the sessions that it has lost. The lost
+            sessions are removed.
         """
         wanted = self.of_node(node_id)
         keep = frozenset(listed) & wanted.keys()

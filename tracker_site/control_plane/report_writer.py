@@ -1,8 +1,8 @@
 """Stores a connection's reports without delaying its other messages.
 
-Invariants: one report is written at a time, and only the newest one waits. If the connection is no longer the node's
-current one, its report is dropped. A report is confirmed after its transaction, never before. The writer lives on the
-event loop, from identification to the end of the connection.
+Invariants: one report is written at a time, and of the reports that arrive meanwhile only the newest waits. If the
+connection is no longer the node's current one, its report is dropped. A report is confirmed to the node only after its
+transaction. The writer lives on the event loop, from the node's identification to the end of the connection.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 
 
 class ReportWriter:
-    """A slot for one report and the task that empties it."""
+    """Keeps the newest report that is not stored yet, and a task that stores it."""
 
     def __init__(self, node_id: str, channel_name: str, on_stored: Callable[[int, Notice], Awaitable[None]]) -> None:
         """Start the writing task.
 
         Args:
             node_id: the node's UUID as text.
-            channel_name: of the connection.
+            channel_name: the connection's channel.
             on_stored: called after each stored report with its `report_id` and the notice for the node.
         """
         self._node_id = node_id
@@ -46,7 +46,7 @@ class ReportWriter:
         self._task = asyncio.create_task(self._run(), name=f"reports of node {node_id}")
 
     def offer(self, report: Report) -> None:
-        """Queue a report. It replaces a report that still waits."""
+        """Queue a report, in place of an older report that still waits."""
         self._newest = report
         self._arrived.set()
 
