@@ -6,7 +6,7 @@ from django.apps import AppConfig
 
 
 class NodesConfig(AppConfig):
-    """App of the nodes that are enrolled."""
+    """The app of enrolled nodes and their shards."""
 
     name = "tracker_site.nodes"
     label = "nodes"

@@ -1,7 +1,7 @@
-"""Enrolment of a node: each key has one identity, owned by the user whose token the node showed.
+"""Enrols nodes: a public key becomes one node, which belongs to the user whose token came with the key.
 
-Invariants: if a key is enrolled, its owner may enrol it again to the same effect, and nobody else can. The token is not
-needed again. Possession of the key is proven at each control connection, not here.
+Invariants: if a key is enrolled, its owner may enrol it again, which changes at most the node's name; nobody else can.
+An enrolled node connects without a token. Possession of the private key is proven at each control connection, not here.
 """
 
 from __future__ import annotations
@@ -29,12 +29,18 @@ PUBLIC_KEY = re.compile(rf"[0-9a-fA-F]{{{2 * PUBLIC_KEY_BYTES}}}")
 
 
 class EnrolmentError(MeshnetError):
-    """The node was not enrolled. If it tries again with the same values, it fails again."""
+    """The node was not enrolled. The same request would fail again."""
 
 
 @dataclass(frozen=True)
 class EnrolmentRequest:
-    """A node's request to be enrolled. `public_key`: 32 bytes; `token` stays out of its `repr`."""
+    """A node's request to be enrolled.
+
+    Attributes:
+        token: a node token of the user to whom the node will belong; `repr` does not show it.
+        public_key: the node's Ed25519 key, 32 bytes.
+        name: the node's name for people.
+    """
 
     token: str
     public_key: bytes
@@ -45,7 +51,7 @@ class EnrolmentRequest:
 
 
 def parse_enrolment(document: object) -> EnrolmentRequest:
-    """Check a decoded JSON document.
+    """Check a decoded JSON document and return it as a request.
 
     Raises:
         EnrolmentError: bad_request, naming the field at fault.
@@ -61,7 +67,7 @@ def parse_enrolment(document: object) -> EnrolmentRequest:
 
 
 def enrol(request: EnrolmentRequest) -> tuple[Node, bool]:
-    """Enrol the key; return its node, and True if it is new.
+    """Enrol the request's public key; return its node, and whether the node is new.
 
     Raises:
         EnrolmentError: bad_token, key_enrolled_elsewhere, node_blocked or too_many_nodes.

@@ -60,7 +60,7 @@ class Node(models.Model):
     upload_bytes_per_s = models.PositiveBigIntegerField(default=0, editable=False)
 
     class Meta:
-        """Presence is queried by state and lease."""
+        """Nodes are ordered by name; the index is for queries by state and lease."""
 
         ordering: ClassVar[list[str]] = ["name", "pk"]
         indexes: ClassVar[list[models.Index]] = [
@@ -83,14 +83,14 @@ class Node(models.Model):
         )
 
     def is_present(self, now: datetime) -> bool:
-        """Whether the node has a control connection and its lease runs at `now`."""
+        """Whether the node has a control connection and a lease that has not expired at `now`."""
         return bool(self.channel_name) and self.lease_expires_at is not None and self.lease_expires_at > now
 
 
 class LoadedShard(models.Model):
-    """Layers of one artifact, ready on one node, with its last figures.
+    """A shard that one node has loaded: layers of one artifact, with the figures that the node last reported.
 
-    `facts` holds everything (`meshnet.shard_facts`); the columns beside it repeat what queries filter by.
+    `facts` holds all of its facts (`meshnet.shard_facts`); the other columns repeat those by which queries filter.
     """
 
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="shards")
@@ -126,7 +126,7 @@ class LoadedShard(models.Model):
 
     @classmethod
     def of(cls, node_id: str, identity: ShardIdentity, figures: ShardFigures) -> LoadedShard:
-        """Return a row, not saved, that holds these facts."""
+        """Return a row, not saved, for a shard of a node."""
         return cls(
             node_id=node_id,
             artifact_digest=identity.artifact_digest.hex(),
@@ -139,15 +139,15 @@ class LoadedShard(models.Model):
 
     @property
     def identity(self) -> ShardIdentity:
-        """Model, layers and contract of the shard."""
+        """The shard's model, layers and boundary contract."""
         return facts_from_json(ShardIdentity, self.facts)
 
     @property
     def figures(self) -> ShardFigures:
-        """Speed and free room of the shard at the node's last report."""
+        """The shard's speed and free KV cells and sessions, as the node last reported them."""
         return facts_from_json(ShardFigures, self.facts)
 
     @property
     def layers_text(self) -> str:
-        """The shard's layers in words for people, "layers 0-14 of 30": the last number is a served layer."""
+        """The shard's layers for people to read: in "layers 0-14 of 30", layer 14 is the last one of the shard."""
         return f"layers {self.layer_begin}-{self.layer_end - 1} of {self.identity.n_layers}"

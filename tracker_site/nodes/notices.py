@@ -1,7 +1,7 @@
-"""Notices to a volunteer about a node whose shards routes cannot use, or cannot combine with others.
+"""Notices to a volunteer: routes cannot use a shard of the node, or cannot combine it with other nodes' shards.
 
-Invariants: pure; a code is never renamed or reused. A message says what the volunteer can do. An empty code means that
-nothing is wrong, or no longer. Source: control.proto, SiteNotice.
+Invariants: pure; a code is never renamed or reused. A message tells the volunteer how to mend the problem. An empty
+code means that nothing is wrong now. Source: control.proto, SiteNotice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHOWN_DIGITS: Final = 12
 
 
 class NoticeCode(StrEnum):
-    """Values of `SiteNotice.code`."""
+    """The problem that a notice is about, as `SiteNotice.code` names it on the wire."""
 
     ARTIFACT_UNKNOWN = "artifact_unknown"
     MODEL_NOT_LISTED = "model_not_listed"
@@ -39,14 +39,14 @@ LABELS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One notice. If it is empty, nothing is wrong."""
+    """A notice to a volunteer about a problem of the node's shards. If `code` is empty, nothing is wrong."""
 
     code: str = ""
     message: str = ""
 
 
 def artifact_unknown(artifact_digest: str) -> Notice:
-    """Return the notice that no model of the site has this digest (hex)."""
+    """Return the notice that no model of the site has the artifact digest (hex) of the node's file."""
     message = (
         f"the file's digest ({artifact_digest[:SHOWN_DIGITS]}...) is not that of any model of this site; it may be "
         "damaged, incomplete or another quantisation. Fetch the site's own file, or ask the site to offer this one"
@@ -61,7 +61,7 @@ def model_not_listed(name: str) -> Notice:
 
 
 def layers_differ(name: str, found: tuple[int, int], expected: tuple[int, int]) -> Notice:
-    """Return the notice that the node's file has another `(n_layers, vocab_size)` than the model."""
+    """Return the notice that (n_layers, vocab_size) of the node's file is `found`, but of the model `expected`."""
     message = (
         f"the node reads {found[0]} layers and {found[1]} tokens from its file, the site's {name} has {expected[0]} "
         f"and {expected[1]}; update the node's software"
@@ -70,7 +70,13 @@ def layers_differ(name: str, found: tuple[int, int], expected: tuple[int, int]) 
 
 
 def illegal_cut(name: str, wrong: Sequence[int], legal: Sequence[int]) -> Notice:
-    """Return the notice that the node's layers begin or end at a layer at which the model may not be cut."""
+    """Return the notice that the node's shard begins or ends at a layer at which the model may not be cut.
+
+    Args:
+        name: the model's name.
+        wrong: those ends of the shard.
+        legal: the model's legal cuts.
+    """
     cuts = " and ".join(f"{cut - 1} and {cut}" for cut in wrong)
     beside = sorted({one for cut in wrong for one in cuts_beside(cut, legal)})
     hint = f"choose --layers that begin and end at {', '.join(map(str, beside))}" if beside else "serve the whole model"
@@ -80,7 +86,14 @@ def illegal_cut(name: str, wrong: Sequence[int], legal: Sequence[int]) -> Notice
 
 
 def contract_mismatch(contract_digest: str, other_digest: str, others: int, differing: Sequence[str]) -> Notice:
-    """Return the notice that most nodes (`others`) have another contract; `differing` lists the known differences."""
+    """Return the notice that a shard's boundary contract differs from that of most nodes.
+
+    Args:
+        contract_digest: digest (hex) of the shard's contract.
+        other_digest: digest (hex) of the contract that most nodes have.
+        others: how many nodes have that contract.
+        differing: the known differences, in words.
+    """
     message = (
         f"contract {contract_digest[:SHOWN_DIGITS]} differs from {other_digest[:SHOWN_DIGITS]} of {others} other "
         "node(s); it cannot share a route with them"
@@ -90,7 +103,7 @@ def contract_mismatch(contract_digest: str, other_digest: str, others: int, diff
 
 
 def recipe_mismatch(recipe: str, other_recipe: str, others: int) -> Notice:
-    """Return the notice that most nodes (`others`) compute by another recipe, and the model allows no mixing."""
+    """Return the notice that most nodes (`others` of them) have another recipe, and the model allows no mix."""
     message = (
         f"this node computes as {recipe or 'no named engine'} and {others} other node(s) as "
         f"{other_recipe or 'no named engine'}, which this site does not mix on a route; start it with their worker"
@@ -99,7 +112,7 @@ def recipe_mismatch(recipe: str, other_recipe: str, others: int) -> Notice:
 
 
 def notice_of(problems: Sequence[Notice]) -> Notice:
-    """Return one notice for all problems of a node's shards, with the code of the first."""
+    """Join the problems of a node's shards into one notice, with the code of the first; empty if there are none."""
     messages = dict.fromkeys(problem.message for problem in problems if problem.code)
     if not messages:
         return Notice()

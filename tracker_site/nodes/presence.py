@@ -25,7 +25,7 @@ IDENTITY_FIELDS = ("node", "artifact_digest", "layer_begin", "layer_end")
 
 
 class NodeUnknownError(LookupError):
-    """No enrolled node has the key, or its owner is inactive."""
+    """The key is not enrolled, or the owner of its node is inactive."""
 
 
 class NodeBlockedError(LookupError):
@@ -34,7 +34,7 @@ class NodeBlockedError(LookupError):
 
 @transaction.atomic
 def connect(public_key: bytes, channel_name: str, software_version: str) -> tuple[Node, str]:
-    """Make a proven connection the node's current one.
+    """Note a connection, over which a node has proven its key, as that node's current one.
 
     Returns:
         The node, and the channel of the connection that is replaced ("" if there is none).
@@ -69,9 +69,9 @@ def record_report(node_id: str, channel_name: str, report: Report, *, is_same_sh
 
     Args:
         node_id: the node's UUID as text.
-        channel_name: of the connection that brought the report.
+        channel_name: the channel of the connection that brought the report.
         report: the checked report.
-        is_same_shards: True if the identities equal those of this connection's last stored report.
+        is_same_shards: whether the report lists the same shards as this connection's last stored report.
 
     Returns:
         The notice for the node, which is empty if nothing is wrong; None if the connection is no longer the node's
@@ -93,7 +93,7 @@ def record_report(node_id: str, channel_name: str, report: Report, *, is_same_sh
 
 @transaction.atomic
 def disconnect(node_id: str, channel_name: str, reason: str) -> bool:
-    """Mark a node as offline; return False if another connection is its current one by now."""
+    """Mark a node as offline; if another connection is its current one, change nothing and return False."""
     current = Node.objects.filter(pk=node_id, channel_name=channel_name)
     changed = current.update(
         state=Node.OFFLINE,
@@ -109,7 +109,10 @@ def disconnect(node_id: str, channel_name: str, reason: str) -> bool:
 
 @transaction.atomic
 def expire_leases() -> int:
-    """Mark nodes with an expired lease as offline, since a crashed process could not; return their number."""
+    """Mark the nodes whose lease has expired as offline; return their number.
+
+    Such a node fell silent, or its connection was in a process of the site that crashed.
+    """
     overdue = Node.objects.filter(lease_expires_at__lte=timezone.now()).exclude(state=Node.OFFLINE)
     node_ids = [str(node_id) for node_id in overdue.values_list("pk", flat=True)]
     changed = overdue.update(
@@ -120,7 +123,7 @@ def expire_leases() -> int:
 
 
 def note_unusable(public_key: bytes, software_version: str, reason: str) -> bool:
-    """Note in the row of an enrolled, unconnected node why it was refused; return False if there is no such node."""
+    """Store why an enrolled node was refused; return False if the key is not enrolled or its node is connected."""
     absent = Node.objects.filter(public_key=public_key.hex(), channel_name="")
     changed = absent.update(
         software_version=software_version, reason=reason[:REASON_CHARACTERS], last_seen_at=timezone.now()
@@ -129,16 +132,16 @@ def note_unusable(public_key: bytes, software_version: str, reason: str) -> bool
 
 
 def forget_connections() -> int:
-    """Mark all nodes as offline and return how many were connected.
+    """Mark all nodes that are stored as connected as offline; return their number.
 
-    Called when a site of one process starts, since no connection of an earlier run can still exist.
+    Call it only at the start of a site that is a single process, because then no connection can exist yet.
     """
     connected = Node.objects.exclude(channel_name="")
     return connected.update(state=Node.OFFLINE, reason="the site was restarted", channel_name="", data_connected=False)
 
 
 def current_channel(node_id: str) -> str:
-    """Return the channel of the node's connection; "" if it has none or its lease has expired."""
+    """Return the channel of the node's control connection; "" if the node has none or its lease has expired."""
     present = Node.objects.filter(pk=node_id, lease_expires_at__gt=timezone.now())
     return present.values_list("channel_name", flat=True).first() or ""
 
@@ -152,7 +155,7 @@ def _lock(public_key: str) -> Node | None:
 
 
 def _store_state(node_id: str, channel_name: str, report: Report) -> bool:
-    """Store a report's facts of the node and extend its lease; return False if the connection was replaced."""
+    """Store a report's facts of the node itself and extend its lease; return False if its connection was replaced."""
     now, reach = timezone.now(), report.reach
     changed = Node.objects.filter(pk=node_id, channel_name=channel_name).update(
         state=report.state,

@@ -1,4 +1,4 @@
-"""Codes and titles with which the site closes a node's control connection.
+"""The reasons for which the site closes a node's control connection, as codes and titles.
 
 Invariant: a code is never renamed or reused, since a node decides by the code whether to connect again.
 """
@@ -12,7 +12,7 @@ from meshnet.errors import ProtocolError
 
 
 class ControlRefusalCode(StrEnum):
-    """`ControlRefusal.code`."""
+    """Reason for which the site closes a control connection, as `ControlRefusal.code` names it on the wire."""
 
     MALFORMED = "malformed"
     MESSAGE_TOO_LARGE = "message_too_large"

@@ -1,6 +1,6 @@
 """The live shards: those that routes can use now.
 
-Invariants: a shard is live if its node is serving, is not blocked, has a lease that runs and a control connection, and
+Invariants: a shard is live if its node is serving, is not blocked, has a control connection and an unexpired lease, and
 belongs to an active user. The answer is a snapshot; a node may still refuse when a stage is opened.
 """
 

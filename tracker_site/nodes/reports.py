@@ -102,8 +102,8 @@ def parse_report(message: control_pb2.NodeReport) -> Report:
 def _is_dialable(address: str) -> bool:
     """Whether other volunteers' workers may be told to dial the address: host:port of one machine.
 
-    A link-local address is refused, since it would mean another machine at each worker, such as a cloud's metadata
-    service.
+    A link-local address is refused, since it means another machine to each worker, for example the metadata service of
+    its cloud.
     """
     host, _, port = address.rpartition(":")
     if len(address) > MAX_LINK_ADDRESS_LENGTH or not port.isascii() or not port.isdigit():
@@ -136,7 +136,7 @@ def parse_session(session: bytes, epoch: int) -> SessionKey:
     """Return the key of one session and epoch.
 
     Raises:
-        ControlError: MALFORMED, if the id has another length or the epoch is 0.
+        ControlError: MALFORMED, if the id is not SESSION_ID_BYTES long or the epoch is 0.
     """
     _require(len(session) == SESSION_ID_BYTES, "session")
     _require(epoch >= 1, "epoch")

@@ -1,6 +1,6 @@
-"""Admin of loaded shards, in a list of their own and on their node's page. `control_plane.admin` imports it.
+"""Admin pages of loaded shards: a list of all, and the part of a node's page that shows its shards.
 
-Invariant: shards come from nodes' reports; the admin changes none.
+Invariant: only nodes' reports change shards; these pages are read-only.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ SHARD_FIELDS = ("problem", "served_model", "layers", "step_ms", "prefill_ms", "f
 
 
 def named_shards() -> QuerySet[LoadedShard]:
-    """Return shards with their model's name in the catalogue as `model_name`; empty if it has none."""
+    """Return all shards, each with its model's name as `model_name`; "" if the model is not in the catalogue."""
     names = [When(artifact_digest=digest, then=Value(name)) for digest, name in Model.names_by_digest().items()]
     return LoadedShard.objects.annotate(model_name=Case(*names, default=Value(""), output_field=CharField()))
 
 
 def short_name(shard: LoadedShard) -> str:
-    """Return model and layers of a shard from `named_shards`."""
+    """Return the model's name and the layers of a shard that `named_shards` returned."""
     name = getattr(shard, "model_name", "") or shard.artifact_digest[:SHOWN_DIGITS]
     return f"{name}, {shard.layers_text}"
 
@@ -50,7 +50,7 @@ def problem_label(shard: LoadedShard) -> str:
 
 
 def _fact(name: str) -> Callable[[admin.options.BaseModelAdmin, LoadedShard], str]:
-    """Return an admin column for one reported fact."""
+    """Return the admin column that shows the fact `name` of each shard."""
 
     @admin.display(description=name.replace("kv_", "KV ").replace("_", " "), ordering=f"facts__{name}")
     def shown(_admin: admin.options.BaseModelAdmin, shard: LoadedShard) -> str:
@@ -66,10 +66,10 @@ def _fact(name: str) -> Callable[[admin.options.BaseModelAdmin, LoadedShard], st
 
 
 class ShardColumns(admin.options.BaseModelAdmin):
-    """Columns that the list of shards and the node's page share."""
+    """Base class with the columns that the list of shards and the node's page share; read-only."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[LoadedShard]:
-        """Return shards with their models' names."""
+        """Return all shards with their models' names."""
         return named_shards()
 
     @admin.display(description="model", ordering="model_name")
@@ -79,23 +79,23 @@ class ShardColumns(admin.options.BaseModelAdmin):
 
     @admin.display(description="ms a step")
     def step_ms(self, shard: LoadedShard) -> str:
-        """Return the time of one token through all layers of the shard, as the node measured it."""
+        """Return the ms that one token takes through all layers of the shard and, at the tail, the output head."""
         figures = shard.figures
         return f"{figures.decode_ms_per_layer * (shard.layer_end - shard.layer_begin) + figures.tail_ms:.2f}"
 
     @admin.display(description="ms a prompt token")
     def prefill_ms(self, shard: LoadedShard) -> str:
-        """Return the time of one token of a full prompt chunk through all layers of the shard."""
+        """Return the ms that a full prompt chunk takes through all layers of the shard, per token."""
         return f"{shard.figures.prefill_ms_per_layer * (shard.layer_end - shard.layer_begin):.3f}"
 
     @admin.display(description="problem", ordering="problem_code")
     def short_problem(self, shard: LoadedShard) -> str:
-        """Return the problem's label."""
+        """Return the shard's problem in a few words; "" if it has none."""
         return problem_label(shard)
 
     @admin.display(description="layers", ordering="layer_begin")
     def layers(self, shard: LoadedShard) -> str:
-        """Return the served layers and the number of the model's layers."""
+        """Return the shard's layers and the model's number of layers, for example "0-14 of 30"."""
         return shard.layers_text.removeprefix("layers ")
 
     @admin.display(description="KV cells free")
@@ -105,7 +105,7 @@ class ShardColumns(admin.options.BaseModelAdmin):
 
     @admin.display(description="sessions")
     def session_count(self, shard: LoadedShard) -> str:
-        """Return how many sessions are open, and the limit."""
+        """Return how many sessions are open on the shard, and how many may be."""
         return f"{shard.figures.sessions} of {shard.figures.max_sessions}"
 
     def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
@@ -126,7 +126,7 @@ for _name in FACT_NAMES:
 
 
 class LoadedShardInline(ShardColumns, admin.StackedInline):
-    """The shards of a node, on its page."""
+    """The part of a node's admin page that shows its shards."""
 
     model = LoadedShard
     fields = readonly_fields = SHARD_FIELDS
@@ -135,7 +135,7 @@ class LoadedShardInline(ShardColumns, admin.StackedInline):
 
 @admin.register(LoadedShard)
 class LoadedShardAdmin(ShardColumns, admin.ModelAdmin):
-    """The list of all shards."""
+    """The admin list of all shards."""
 
     list_display = ("node", *SHARD_COLUMNS)
     list_select_related = ("node",)

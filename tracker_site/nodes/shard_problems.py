@@ -1,6 +1,6 @@
-"""Finds loaded shards that routes cannot use, or cannot combine with others, and notes why in their rows.
+"""Finds loaded shards that routes cannot use, or cannot combine with others, and stores the reason in their rows.
 
-Invariant: the notes only explain. The planner decides which shards may share a route, and every stage compares
+Invariant: the stored reasons only explain. The planner decides which shards may share a route, and every stage compares
 contracts again when it is opened. Source: docs/wire.md, What must match.
 """
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Prevailing:
-    """The contract that most present nodes have: one shard with it, and the number of nodes."""
+    """The boundary contract and recipe that most connected nodes have: one such shard, and the number of the nodes."""
 
     shard: LoadedShard
     nodes: int
 
 
 def note_problems(artifact_digest: str) -> None:
-    """Note the problem, or none, of every present shard of an artifact (digest in hex).
+    """Store for every shard of an artifact (digest in hex) on a connected node its problem, or that it has none.
 
-    Contracts are compared with the one that most present nodes have. If several are equally frequent, the one that was
-    seen first counts.
+    A shard's contract and recipe are compared with those that most connected nodes have. If several are equally
+    frequent, those that were seen first count.
     """
     shards = _present_shards(artifact_digest)
     if not shards:
@@ -49,14 +49,17 @@ def note_problems(artifact_digest: str) -> None:
 
 
 def note_problems_of(node_ids: list[str]) -> None:
-    """Note problems of all artifacts that these nodes have loaded: their presence changes which contract prevails."""
+    """Call `note_problems` for every artifact of which these nodes have loaded shards.
+
+    Whether they are connected may change which contract most nodes have.
+    """
     shards = LoadedShard.objects.filter(node_id__in=node_ids)
     for digest in shards.order_by().values_list("artifact_digest", flat=True).distinct():
         note_problems(digest)
 
 
 def notice_for(node_id: str) -> Notice:
-    """Return one notice for all noted problems of a node's shards; the empty one if there are none."""
+    """Return one notice for all stored problems of a node's shards; an empty notice if there are none."""
     found = LoadedShard.objects.filter(node_id=node_id).exclude(problem_code="").values_list("problem_code", "problem")
     return notices.notice_of([Notice(code, message) for code, message in found])
 
@@ -68,7 +71,7 @@ def _present_shards(artifact_digest: str) -> list[LoadedShard]:
 
 
 def _agreement(shard: LoadedShard, model: KnownModel | None) -> tuple[str, str]:
-    """Return the contract digest and recipe that shards must share on a route; the recipe is empty if it may differ."""
+    """Return the contract digest and recipe that shards of a route must share; recipe "" if recipes may be mixed."""
     is_mixed = model is not None and model.allows_mixed_recipes
     return shard.contract_digest, "" if is_mixed else shard.identity.recipe
 

@@ -19,6 +19,6 @@ def site_signing_key() -> SigningKey:
 
     Raises:
         OSError: if the data directory cannot be written.
-        ValueError: if the key file holds no key.
+        ValueError: if the key file holds no Ed25519 key.
     """
     return SigningKey.from_bytes(read_or_create(settings.SITE_KEY_PATH, lambda: SigningKey.generate().to_bytes()))

@@ -1,6 +1,6 @@
-"""`POST /api/nodes/enrol`.
+"""`POST /api/nodes/enrol`, with which a node registers at the site.
 
-Invariant: every answer is JSON; an error is `{"error": {"code", "message"}}` with a stable code and its own status.
+Invariant: every answer to a POST is JSON; an error is `{"error": {"code", "message"}}`, and each code has one status.
 """
 
 from __future__ import annotations
