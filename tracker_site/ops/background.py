@@ -38,7 +38,7 @@ JOBS: Final = (
 
 
 class Background:
-    """Runs jobs until their event loop ends or `stop` is called. Use it on one event loop at a time."""
+    """Runs periodic jobs until their event loop ends or `stop` is called. Use it on one event loop at a time."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs

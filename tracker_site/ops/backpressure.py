@@ -84,7 +84,10 @@ class BackpressureServer(Server):  # type: ignore[misc]  # Daphne has no types
         """Ignore the factory that Daphne sets when it runs, so that ours stays."""
 
     async def handle_reply(self, protocol: WebRequest, message: dict[str, Any]) -> None:
-        """Send one message of the application, then wait until the transport has room."""
+        """Send one message of the application, then wait until the transport has room.
+
+        If it has none within STALL_S, the connection is cut.
+        """
         kind = message["type"]
         if kind == "http.response.start":
             self._open_gate(protocol)

@@ -67,7 +67,7 @@ class LimitedRequest(WebRequest):  # type: ignore[misc]  # Daphne has no types
             super().requestReceived(command, path, version)
 
     def connectionLost(self, reason: object) -> None:  # noqa: N802
-        """Cancel the delayed close, because the client has closed the connection."""
+        """Cancel the delayed close of a refused request, because the connection is closed already."""
         if self._lingering is not None and self._lingering.active():
             self._lingering.cancel()
         super().connectionLost(reason)

@@ -128,7 +128,7 @@ def run_site(
 
 
 def _endpoint(listening: socket.socket) -> str:
-    """Return Twisted's description of a bound socket; Twisted owns the socket from then on."""
+    """Return the Twisted endpoint for a bound socket's address; the caller must not use the socket any more."""
     if listening.family == socket.AF_INET:
         return f"fd:fileno={listening.detach()}"
     # Daphne's `fd` endpoints are IPv4 only, so an IPv6 port is closed and opened again; for a moment it is free.

@@ -1,6 +1,6 @@
 """`/healthz` for process supervisors and `/metrics.json` for administrators.
 
-Invariants: neither shows anything about a single user or request. The health check queries the database each time.
+Invariants: neither page shows anything about a single user or request. The health check queries the database each time.
 """
 
 from __future__ import annotations
