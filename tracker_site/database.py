@@ -49,7 +49,10 @@ def _with_connection(call: Callable[[], Result]) -> Result:
 async def write(
     function: Callable[Parameters, Result], /, *args: Parameters.args, **kwargs: Parameters.kwargs
 ) -> Result:
-    """Run a function that writes. If the caller is cancelled, a write that has begun still completes."""
+    """Run a function that writes to the database, on a writer thread; return the function's result.
+
+    If the caller is cancelled, a write that has begun still completes.
+    """
     call = partial(_with_connection, partial(function, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(_writer(), call)
 
@@ -57,6 +60,9 @@ async def write(
 async def read(
     function: Callable[Parameters, Result], /, *args: Parameters.args, **kwargs: Parameters.kwargs
 ) -> Result:
-    """Run a function that only reads; several may run at once."""
+    """Run a function that only reads the database, on a reader thread; return the function's result.
+
+    Several such functions may run at once.
+    """
     call = partial(_with_connection, partial(function, *args, **kwargs))
     return await asyncio.get_running_loop().run_in_executor(_reader(), call)
