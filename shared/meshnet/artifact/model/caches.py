@@ -149,17 +149,17 @@ def _kv_bytes(hparams: Hparams) -> list[int]:
 def _windowed(default_period: int) -> _Reader:
     """Return a function that gives the caches of a model in which all layers except every n-th have a sliding window.
 
-    The file gives n, or a flag for each layer. If it gives neither, n is `default_period`.
+    The file gives n, or a flag for each layer. If it gives neither, n is `default_period`; 0 means that every layer has
+    a window.
     """
 
     def read(hparams: Hparams) -> list[LayerCache]:
         window, key = hparams.number("attention.sliding_window", 0), "attention.sliding_window_pattern"
-        pattern = hparams.per_layer(key, default_period)
-        # If the file gives one number, it is the period; if it gives one per layer, non-zero means a window.
-        is_period = len(set(pattern)) == 1
-        is_windowed = [
-            layer % max(1, given) < given - 1 if is_period else bool(given) for layer, given in enumerate(pattern)
-        ]
+        if hparams.is_list(key):
+            is_windowed = [bool(flag) for flag in hparams.per_layer(key, 0)]
+        else:
+            period = hparams.number(key, default_period)
+            is_windowed = [period == 0 or layer % period < period - 1 for layer in range(hparams.n_layers)]
         return [
             LayerCache((Rows(row_bytes, window=window if has_window else 0),))
             for row_bytes, has_window in zip(_kv_bytes(hparams), is_windowed, strict=True)

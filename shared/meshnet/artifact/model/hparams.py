@@ -34,6 +34,10 @@ class Hparams:
         """Tell if the metadata has a value for `key`."""
         return self._prefix + key in self._metadata
 
+    def is_list(self, key: str) -> bool:
+        """Tell if the metadata has a list of values for `key`, such as one per layer."""
+        return isinstance(self._metadata.get(self._prefix + key), tuple)
+
     def number(self, key: str, default: int) -> int:
         """Return the whole number under `key`, or `default` if the key is absent.
 

@@ -48,6 +48,16 @@ def test_windows_grow_to_their_size_and_one_ubatch(architecture: str, full: list
     assert cache_bytes(caches.layers, Load(4096, 2)) == 2 * (len(full) * 4096 + windows * 768) * KV_BYTES
 
 
+@pytest.mark.parametrize(
+    ("pattern", "full"),
+    [([1, 1, 0, 1], [2]), ([1, 1, 1, 1], []), ([0, 0, 0, 0], [0, 1, 2, 3]), (1, [0, 1, 2, 3]), (2, [1, 3]), (0, [])],
+)
+def test_windows_by_flags_or_by_period(pattern: Value, full: list[int], tmp_path: Path) -> None:
+    figures: dict[str, Value] = {"attention.sliding_window": 128, "attention.sliding_window_pattern": pattern}
+    caches = read_caches(a_header(tmp_path, "gemma3", 4, HEADS | figures))
+    assert [number for number, layer in enumerate(caches.layers) if layer.bytes_per_token] == full
+
+
 def test_latent_attention_keeps_one_row(tmp_path: Path) -> None:
     figures: dict[str, Value] = {
         "attention.head_count": 4,
