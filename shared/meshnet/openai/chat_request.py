@@ -59,7 +59,7 @@ def _refuse_other_modalities(value: list[str] | None) -> list[str] | None:
 
 
 class TextPart(RequestPart):
-    """One part of a message's content."""
+    """One part of a message's content; only text is accepted."""
 
     type: Annotated[str, AfterValidator(_check_part_type)]
     text: str
@@ -115,7 +115,7 @@ class ChatRequest(GenerationFields):
         return self
 
     def specification(self) -> GenerationSpec:
-        """Return the request in our own terms, which both endpoints share."""
+        """Return the request as a `GenerationSpec`, which is the same for both endpoints."""
         return GenerationSpec(
             face=Face.CHAT,
             model=self.model,

@@ -1,7 +1,7 @@
 """The body of `POST /v1/completions`.
 
-Invariants: there is exactly one prompt, as text or as token ids. The Gateway, not this module, applies OpenAI's default
-of 16 tokens.
+Invariants: there is exactly one prompt, as text or as token ids. If a request has no `max_tokens`, it stays None
+here; OpenAI's default of 16 is applied later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_TOKENS_DEFAULT: Final = 16
 
 
 def parse_prompt(value: object) -> TextPrompt | TokenPrompt:
-    """Read a prompt in any of the API's four forms. A list of prompts may hold only one.
+    """Read a prompt: a string, a list of token ids, or a list that holds exactly one of these.
 
     Raises:
         PydanticCustomError: the value has none of these forms, or holds more than one prompt.
@@ -58,7 +58,7 @@ class CompletionRequest(GenerationFields):
     suffix: Unsupported = None
 
     def specification(self) -> GenerationSpec:
-        """Return the request in our own terms, which both endpoints share."""
+        """Return the request as a `GenerationSpec`, which is the same for both endpoints."""
         return GenerationSpec(
             face=Face.COMPLETION,
             model=self.model,

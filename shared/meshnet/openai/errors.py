@@ -1,7 +1,8 @@
 """The API's error objects, and the one table that translates Meshnet's errors into them.
 
-Invariants: `code` is the stable code of the original error. If a stage failed, it is named. If an error is not in the
-table, its class decides the status; a client never gets a traceback. Messages are written by us and hold no user text.
+Invariants: `code` is the stable code of the original error. If a stage failed, the error object names it. If the table
+has no row for an error's code, its class decides the status; a client never gets a traceback. Messages are written by
+us and hold no user text.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ RATE_LIMITED: Final = "requests"
 
 
 class RequestError(MeshnetError):
-    """A request is answered with an error object and changes nothing.
+    """A request was refused: it changed nothing, and the client gets an error object.
 
     Attributes:
         status: HTTP status.

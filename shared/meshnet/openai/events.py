@@ -24,7 +24,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """A token that could have been drawn, with its natural-log probability."""
+    """One of the most probable tokens at a position of the answer, with its natural-log probability."""
 
     token_id: int
     piece: bytes = field(repr=False)
@@ -43,7 +43,7 @@ class GeneratedToken:
 
 @dataclass(frozen=True, slots=True)
 class PlacedToken:
-    """A token whose text was released. `text_offset` is the character of the answer at which it begins."""
+    """A generated token and its place in the answer: its text begins at character `text_offset`, from 0."""
 
     token: GeneratedToken
     text_offset: int
@@ -51,7 +51,7 @@ class PlacedToken:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """Text that will not change any more, and its tokens (none unless log probabilities were asked for)."""
+    """The next piece of the answer's text, and its tokens (none unless log probabilities were asked for)."""
 
     text: str = field(repr=False)
     tokens: tuple[PlacedToken, ...] = ()
@@ -62,7 +62,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts of the Gateway; `completion_tokens` includes the end-of-generation token."""
+    """Token counts of one answer. `completion_tokens` includes the end-of-generation token."""
 
     prompt_tokens: int
     completion_tokens: int

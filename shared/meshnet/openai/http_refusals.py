@@ -1,4 +1,4 @@
-"""Refusals that the site's and the node's HTTP servers give before a request is read.
+"""Refusals that the site's HTTP server and that of a node have in common.
 
 Invariant: a message repeats nothing of the request except its method and the beginning of its path.
 """

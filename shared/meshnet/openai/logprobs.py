@@ -1,7 +1,7 @@
-"""Log probabilities in the shapes of the two endpoints.
+"""Turns log probabilities into the forms in which the chat and the completion endpoint send them.
 
-Invariants: bytes are exact. If a token's bytes are not whole UTF-8 characters, they are shown as OpenAI's API shows
-them. A probability of zero is reported as -9999, since JSON has no infinities.
+Invariants: the field `bytes` has a token's exact bytes. If a token's bytes are not whole UTF-8 characters,
+its text is the same as in OpenAI's API. A probability of zero is reported as -9999, since JSON has no infinities.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOGPROB_MIN: Final = -9999.0
 
 
 def chat_logprobs(tokens: Sequence[PlacedToken]) -> ChatLogprobs:
-    """Return log probabilities in the shape of the chat endpoint."""
+    """Return the tokens' log probabilities as the chat endpoint sends them."""
     return ChatLogprobs(
         content=[
             TokenLogprob(
@@ -36,7 +36,7 @@ def chat_logprobs(tokens: Sequence[PlacedToken]) -> ChatLogprobs:
 
 
 def completion_logprobs(tokens: Sequence[PlacedToken]) -> CompletionLogprobs:
-    """Return log probabilities in the shape of the text endpoint."""
+    """Return the tokens' log probabilities as the text completion endpoint sends them."""
     return CompletionLogprobs(
         tokens=[_escaped(placed.token.piece) for placed in tokens],
         token_logprobs=[_finite(placed.token.logprob) for placed in tokens],

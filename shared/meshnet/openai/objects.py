@@ -50,7 +50,7 @@ class UsageObject(ResponsePart):
 
 
 class TopLogprob(ResponsePart):
-    """An alternative token at one position."""
+    """One of the most probable tokens at a position of the answer."""
 
     token: str
     logprob: float

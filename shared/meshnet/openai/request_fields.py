@@ -2,8 +2,8 @@
 
 Invariants: types are strict (a string is never a number, a boolean never an integer), and numbers are finite and within
 OpenAI's ranges. If an unsupported parameter would change the answer, it is refused by name; if it cannot change the
-answer, it is accepted and ignored. The type of a custom error is the API's error code. If its context has `param`, that
-names the parameter.
+answer, it is accepted and ignored. The `type` of a `PydanticCustomError` that is raised here is the API's error code;
+its context may hold `param`, the name of the parameter at fault.
 """
 
 from __future__ import annotations

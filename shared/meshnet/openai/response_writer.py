@@ -47,7 +47,7 @@ class Heading:
 
 
 def usage_object(usage: Usage) -> UsageObject:
-    """Return usage in the API's shape; no token is cached, and none is hidden reasoning."""
+    """Return token counts as the API sends them; the counts of cached and hidden tokens are always 0."""
     return UsageObject(
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
@@ -60,7 +60,7 @@ def usage_object(usage: Usage) -> UsageObject:
 
 
 class Shape(Protocol):
-    """The shape in which one endpoint sends its choices."""
+    """How one endpoint writes the `choices` of its chunks and answers."""
 
     chunk_object: str
     whole_object: str
@@ -79,13 +79,13 @@ class Shape(Protocol):
 
 
 class ChatShape:
-    """The shape of `/v1/chat/completions`."""
+    """The choices of `/v1/chat/completions`."""
 
     chunk_object = "chat.completion.chunk"
     whole_object = "chat.completion"
 
     def opening(self) -> Choices | None:
-        """Return a choice with the role alone, which comes first."""
+        """Return a choice with the role `assistant` and empty content."""
         delta = ChatDelta(role="assistant", content="", refusal=None)
         return [ChatChunkChoice(index=0, delta=delta, logprobs=None, finish_reason=None)]
 
@@ -106,7 +106,7 @@ class ChatShape:
 
 
 class TextShape:
-    """The shape of `/v1/completions`."""
+    """The choices of `/v1/completions`."""
 
     chunk_object = "text_completion"
     whole_object = "text_completion"
@@ -146,7 +146,7 @@ class ResponseWriter:
         self._include_usage = spec.delivery.include_usage
 
     def opening(self) -> list[ResponseObject]:
-        """Return the chunks that come before any text."""
+        """Return the chunks that come before any text; none if the endpoint has no opening chunk."""
         choices = self._shape.opening()
         return [] if choices is None else [self._chunk(choices)]
 

@@ -1,7 +1,7 @@
-"""Server-sent events, as OpenAI's clients read them.
+"""Writes server-sent events that OpenAI's clients can read.
 
-Invariants: every event is one `data:` line, and no payload contains a newline. If a client follows the standard, it
-ignores comments. Source: the HTML standard, 9.2.6.
+Invariants: every event is one `data:` line, and no payload contains a newline. Comments begin with a
+colon; clients that follow the standard ignore them. Source: the HTML standard, 9.2.6.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONTENT_TYPE: Final = "text/event-stream"
 
 
 def data_event(response: ResponseObject) -> bytes:
-    """Return the event of one response object."""
+    """Return a response object as one event."""
     return f"data: {response.to_json()}\n\n".encode()
 
 
@@ -28,5 +28,5 @@ def telemetry_comment(telemetry: Telemetry) -> bytes:
 
 
 def error_event(body: ErrorBody) -> bytes:
-    """Return the last event of a stream that failed after it had begun."""
+    """Return the event that ends the stream of a failed generation."""
     return f"data: {body.model_dump_json()}\n\n".encode()

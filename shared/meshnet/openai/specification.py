@@ -1,7 +1,7 @@
-"""A validated request in our own terms, independent of the API's spelling.
+"""A validated request as types of our own, which do not depend on the API's field names.
 
-Invariant: every value has been checked against the range that any model can handle. The Gateway checks the limits of
-one model (its vocabulary, its context).
+Invariant: every value is in a range that does not depend on the model. The limits of the requested model (its
+vocabulary, its context) are checked later.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Face(StrEnum):
-    """The endpoint that was asked, which decides the shape of the answer."""
+    """The endpoint that a request was sent to; it decides the form of the answer."""
 
     CHAT = "chat"
     COMPLETION = "completion"
@@ -27,7 +27,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One turn of a conversation."""
+    """One message of a conversation."""
 
     role: Role
     content: str = field(repr=False)
@@ -62,8 +62,8 @@ class SamplingSpec:
     """How the next token is drawn. Source: docs/wire.md, Sampling.
 
     Attributes:
-        seed: seed of the draw, 64 bits unsigned; if None, the Gateway draws one.
-        top_k: number of candidates; 0 means no limit.
+        seed: seed of the sampler, 64 bits unsigned; if None, a random one is chosen later.
+        top_k: most tokens to draw from; 0 means no limit.
         logit_bias: (token id, addend), by ascending id.
         top_logprobs: number of alternatives to report for each token, 0 to 20.
     """
@@ -95,7 +95,7 @@ class GenerationSpec:
 
     Attributes:
         model: name as the client spelt it.
-        max_tokens: most tokens to generate; if None, as many as fit.
+        max_tokens: most tokens to generate; if None, a default is applied later.
         stop: strings that end the text and are not part of it.
     """
 

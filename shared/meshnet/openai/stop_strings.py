@@ -1,8 +1,8 @@
 """Finds stop strings in text that arrives piece by piece.
 
-Invariants: the text stops at the first character that completes a stop string. That stop string is cut off; if
-several end there, the longest one. The result does not depend on the pieces. Text is held back as long as it may be the
-beginning of a stop string.
+Invariants: the text ends at the first character that completes a stop string, and this stop string is removed; if
+several end there, the longest one is removed. The result does not depend on how the text is cut into pieces. Text
+is held back as long as it may be the beginning of a stop string.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class StopStrings:
         return released
 
     def finish(self) -> str:
-        """Return the text that was held back: no more text comes, so it is not a stop string."""
+        """Return the text that is still held back; call it when no more text comes."""
         released, self._held = self._held, ""
         return released
 
     def _first_match(self) -> tuple[int, str] | None:
-        """Return (begin, stop string) of the first match, or None; of several with the same end, the longest."""
+        """Return (begin, stop string) of the match that ends first, or None; if several end there, the longest."""
         found = [(begin + len(stop), begin, stop) for stop in self._stops if (begin := self._held.find(stop)) >= 0]
         if not found:
             return None
@@ -50,7 +50,7 @@ class StopStrings:
         return begin, stop
 
     def _undecided_length(self) -> int:
-        """Return the length of the longest end of the held text that is the beginning of a stop string."""
+        """Return the length of the longest suffix of the held text with which a stop string may begin."""
         longest = max((len(stop) for stop in self._stops), default=1) - 1
         for length in range(min(longest, len(self._held)), 0, -1):
             tail = self._held[-length:]

@@ -1,4 +1,4 @@
-"""Turns the events of a generation into the bytes of a stream.
+"""Turns the events of a generation into server-sent events.
 
 Invariants: telemetry is sent as comments, or as chunks if the client asked for them. A failure is one error event, and
 the stream then ends without `[DONE]`.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StreamWriter:
-    """Writes the bytes of one stream."""
+    """Writes the server-sent events of one streamed answer."""
 
     def __init__(self, writer: ResponseWriter, *, include_telemetry: bool) -> None:
         self._writer = writer
@@ -28,7 +28,7 @@ class StreamWriter:
         self._is_open = False
 
     def write(self, event: GenerationEvent) -> Iterator[bytes]:
-        """Return the server-sent events of one generation event, in order."""
+        """Yield the server-sent events, as bytes, into which one event of the generation is turned."""
         match event:
             case TelemetryUpdate(telemetry=telemetry) if self._include_telemetry:
                 yield data_event(self._writer.telemetry(telemetry))
@@ -45,7 +45,7 @@ class StreamWriter:
                 yield error_event(describe_error(error).body)
 
     def _opening(self) -> Iterator[bytes]:
-        """Yield the opening chunks, once, before the first text."""
+        """Yield the opening chunks at the first call, and nothing later."""
         if not self._is_open:
             self._is_open = True
             yield from map(data_event, self._writer.opening())

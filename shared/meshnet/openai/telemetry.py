@@ -1,4 +1,4 @@
-"""The state of a generation as clients see it: in a stream's comments, in answers, and afterwards.
+"""The state of a generation as clients see it: in a stream, in an answer, and when they ask for it later.
 
 Invariant: field names are part of the public API. Fields may be added but never renamed.
 """
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Phase(StrEnum):
-    """The phase of a generation. It only moves forward, and ends with `DONE` or `FAILED`."""
+    """The phase of a generation. It never goes back to an earlier one, and the last is `DONE` or `FAILED`."""
 
     QUEUED = "queued"  # waits for its turn, or its prompt is tokenised
     ROUTING = "routing"  # a route is planned and opened
@@ -42,7 +42,7 @@ class Residence(_Part):
 
 
 class StageTelemetry(_Part):
-    """One stage of the route: its node, layers, recipe and carrier, and the packed rows that it hands on."""
+    """One stage of the route: its node, its layers (half-open), and how it sends rows to the next stage."""
 
     stage: int
     node: str
@@ -56,7 +56,7 @@ class StageTelemetry(_Part):
 
 
 class StageHealth(_Part):
-    """The state of a stage, and how long ago it was last heard, in milliseconds."""
+    """The state of a stage, and how long ago its last sign of life came, in milliseconds."""
 
     stage: int
     state: StageState
