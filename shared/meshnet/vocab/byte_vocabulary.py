@@ -1,4 +1,4 @@
-"""The vocabulary of the FakeEngine: bytes and four control tokens. Source: docs/wire.md, FakeEngine."""
+"""The vocabulary of the FakeEngine: 256 bytes and four control tokens. Source: docs/wire.md, FakeEngine."""
 
 from __future__ import annotations
 

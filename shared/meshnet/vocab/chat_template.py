@@ -34,7 +34,7 @@ class ChatTemplate:
         self._eos_token = eos_token
 
     def render(self, messages: Sequence[Mapping[str, str]], *, now: datetime) -> str:
-        """Return the conversation as one text that ends at the point at which the assistant begins to speak.
+        """Return the conversation as one text, up to the point at which the assistant's answer begins.
 
         Args:
             messages: each has `role` and `content`.
@@ -82,7 +82,7 @@ def _compile(source: str) -> Template:
 
 
 def _to_json(value: object, indent: int | None = None) -> str:
-    """Return JSON as models saw it in training; jinja2's own filter escapes it for HTML."""
+    """Return plain JSON, as models saw it in training; jinja2's own `tojson` would escape it for HTML."""
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 

@@ -1,4 +1,4 @@
-"""Keeps the spelling of a control token in a user's text apart from the control tokens that a template writes.
+"""Keeps a user's text that spells a control token apart from the control tokens that a template writes.
 
 Before the template is rendered, each such spelling in the user's text is replaced by a sentinel, so that templates
 neither see nor change it. Afterwards the rendered text is cut at the sentinels, and the spellings are tokenised as
@@ -34,7 +34,7 @@ class ControlSpellings:
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def split(self, text: str) -> list[Span]:
-        """Cut text into spans in order: spellings of control tokens (plain), and the text between them."""
+        """Cut text into spans: the spellings of control tokens, as plain spans, and the text between them."""
         spans: list[Span] = []
         end = 0
         for match in self._pattern.finditer(text) if self._pattern else ():
@@ -45,7 +45,7 @@ class ControlSpellings:
 
 
 class Sentinels:
-    """The sentinels of one request, which are put into user text and taken out of rendered text."""
+    """Puts sentinels into the user texts of one request, and takes them out of the rendered text again."""
 
     def __init__(self, spellings: ControlSpellings, nonce: str) -> None:
         if not (nonce.isascii() and nonce.isalnum()):
@@ -61,7 +61,7 @@ class Sentinels:
         )
 
     def restore(self, rendered: str) -> list[Span]:
-        """Cut rendered text at the sentinels: the template's own text, and the spellings as plain spans."""
+        """Cut rendered text at its sentinels and return the spans; sentinels become the spellings, as plain spans."""
         parts = re.split(rf"meshnet{self._nonce}n(\d+)e", rendered)
         spans = [
             Span(self._replaced[int(part)], is_plain=True) if index % 2 else Span(part, is_plain=False)

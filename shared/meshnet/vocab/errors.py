@@ -1,4 +1,4 @@
-"""The error of text that cannot be turned into tokens."""
+"""The error that is raised if text cannot be turned into tokens."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from meshnet.errors import MeshnetError
 
 
 class VocabularyError(MeshnetError):
-    """A text, a template or a vocabulary cannot be used: refuse the request (or the import) and change nothing."""
+    """A text, chat template or vocabulary cannot be used: refuse the request or the model, and change nothing."""

@@ -1,9 +1,9 @@
 """The vocabulary of a GGUF file, read and applied by llama.cpp's own tokeniser.
 
 Invariants: only the vocabulary is loaded, never weights. Every id is checked before it reaches the library, whose
-asserts abort the process. The model is freed once, when its last user is gone. `llama_cpp` is imported when the first
-vocabulary opens, since importing it loads a shared library (see `meshnet.llama_library`; the process's owner chooses
-the folder). The library's vocabulary functions only read, so several threads may call them at once.
+asserts abort the process. The model is freed once, after its vocabulary. `llama_cpp` is imported when the first
+vocabulary opens, because the import loads a shared library; `meshnet.llama_library` must have named its folder before.
+The library's vocabulary functions only read, so several threads may call them at once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LlamaVocabulary(Vocabulary):
 
     @classmethod
     def open(cls, path: Path, *, context_length: int, chat_template: str | None = None) -> LlamaVocabulary:
-        """Load the vocabulary of a GGUF file; see `open_vocabulary`."""
+        """Load the vocabulary of a GGUF file; arguments and errors are those of `open_vocabulary`."""
         library = _library()
         parameters = library.llama_model_default_params()
         parameters.vocab_only = True
@@ -139,7 +139,7 @@ def _file_template(library: ModuleType, model: int) -> str | None:
 
 @cache
 def _library() -> ModuleType:
-    """Load the bindings and silence the library's log, which would print parts of templates."""
+    """Import llama.cpp's bindings and silence the library's log, which would print parts of templates."""
     try:
         import llama_cpp.llama_cpp as library  # noqa: PLC0415 - loads a shared library
     except ModuleNotFoundError:
@@ -160,5 +160,5 @@ def _library() -> ModuleType:
 
 @cache
 def _silent_log(library: ModuleType) -> object:
-    """Return a log callback that drops everything. It is kept for ever, since the library keeps its address."""
+    """Return a log callback that does nothing. It is never freed, because the library keeps its address."""
     return library.llama_log_callback(lambda _level, _text, _user_data: None)

@@ -1,4 +1,4 @@
-"""Chooses the vocabulary of a model."""
+"""Opens the vocabulary of a model: that of its GGUF file, or the FakeEngine's."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def open_vocabulary(
     Args:
         path: the file; it is not read if the architecture is `fake`.
         architecture: `general.architecture` of the model.
-        context_length: positions offered for one sequence.
+        context_length: most positions of a sequence.
         chat_template: a template to use instead of the file's own; if empty or None, the file's own is used.
 
     Raises:
-        VocabularyError: `vocabulary_invalid` or `template_invalid`; or `llama_missing` if the bindings or their library
-            are not installed.
+        VocabularyError: `vocabulary_invalid` if the file cannot be read; `template_invalid` if the chat template is
+            malformed or too long; `llama_missing` if llama.cpp's bindings or their library are not installed.
     """
     if architecture == FAKE_ARCHITECTURE:
         return ByteVocabulary(context_length, chat_template=chat_template)

@@ -1,4 +1,4 @@
-"""Tokenises the three forms of a prompt."""
+"""Tokenises a prompt: a conversation, a text, or ids of tokens, which stay as they are."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def tokenise_prompt(vocabulary: Vocabulary, prompt: Prompt, context: RenderContext) -> tuple[int, ...]:
-    """Tokenise a prompt. If it is given as token ids, they are taken as they are.
+    """Return the token ids of a prompt. If the prompt already consists of token ids, it returns them unchecked.
 
     Raises:
-        VocabularyError: the text is too large, or the template does not accept the conversation.
+        VocabularyError: the text is too large, or the model's template is missing or does not accept the conversation.
     """
     if isinstance(prompt, ChatPrompt):
         return tuple(vocabulary.tokenise_chat(prompt.messages, context))

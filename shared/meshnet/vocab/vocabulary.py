@@ -1,7 +1,7 @@
-"""The rules that hold for all vocabularies.
+"""The base class of all vocabularies.
 
-Invariants: see the package. A subclass tokenises one span and knows the bytes of one token. The order of checks, the
-sentinels and the beginning-of-sequence token are decided here, once.
+Invariants: those of the package `meshnet.vocab`. A subclass only tokenises one span of text and gives the bytes of one
+token. The base class checks sizes, handles sentinels (`control_text`) and adds the beginning-of-sequence token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROMPT_BYTES_MAX: Final = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RenderContext:
-    """Values that rendering a conversation needs from outside.
+    """Values of one request with which its conversation is rendered.
 
     Attributes:
         now: local time, for templates that state the date.
@@ -46,7 +46,7 @@ class Traits:
 
     Attributes:
         size: token ids are 0 to size - 1.
-        context_length: positions that the model was made for, or that the site offers.
+        context_length: most positions of a sequence, as given by the caller that opened the vocabulary.
         end_tokens: ids that end a generation, ascending.
         bos_token: id that must come first; None if the model needs none.
     """
@@ -58,7 +58,7 @@ class Traits:
 
 
 class Vocabulary(ABC):
-    """One model's vocabulary. Immutable after construction; usable from several threads at once."""
+    """One model's vocabulary, with its chat template. It is immutable; several threads may use it at once."""
 
     def __init__(self, traits: Traits, *, template: ChatTemplate | None, control_spellings: Iterable[str]) -> None:
         self.traits = traits
@@ -72,7 +72,7 @@ class Vocabulary(ABC):
 
     @property
     def context_length(self) -> int:
-        """Positions of a sequence, prompt and completion together."""
+        """Most positions of a sequence, prompt and completion together."""
         return self.traits.context_length
 
     @property
@@ -84,8 +84,9 @@ class Vocabulary(ABC):
         """Render a conversation with the model's template and tokenise it.
 
         Raises:
-            VocabularyError: `prompt_too_large`; `template_missing` if the model has no template; `template_refused` if
-                the template does not accept the conversation.
+            VocabularyError: `prompt_too_large` if the texts have more than `PROMPT_BYTES_MAX` bytes, before or after
+                rendering; `template_missing` if the model has no template; `template_refused` if the template does not
+                accept the conversation.
         """
         if self._template is None:
             raise VocabularyError("template_missing", "No chat template", "This model has no chat template.")
@@ -135,13 +136,13 @@ class Vocabulary(ABC):
         return token_ids
 
     def _with_bos(self, token_ids: list[int]) -> list[int]:
-        """Put the beginning-of-sequence token first, unless the template already did."""
+        """Put the beginning-of-sequence token first if the vocabulary has one and it is not there yet."""
         bos = self.traits.bos_token
         return token_ids if bos is None or token_ids[:1] == [bos] else [bos, *token_ids]
 
 
 class IncrementalDecoder:
-    """Turns the tokens of one generation into text, complete characters only."""
+    """Turns the tokens of one generation into text; an incomplete character waits for its other bytes."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
