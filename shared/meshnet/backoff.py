@@ -1,7 +1,7 @@
-"""Computes how long to wait before the next try: exponential, bounded, with jitter, forever.
+"""Computes how long to wait before an operation that failed is tried again; the number of tries is not limited.
 
-Invariant: pure; the caller gives the random number. If many clients lose the same server, jitter keeps them from coming
-back all at once.
+Waits grow exponentially up to a bound. Each is shortened at random: if many clients lose the same server, they do not
+come back all at once. Invariant: pure; the caller gives the random number.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays that grow by `factor` from `first_s` to `longest_s`; each wait is a random part of one, at least half."""
+    """Limits of the waits: they grow from `first_s` to `longest_s`, by `factor` with each failure, before jitter."""
 
     first_s: float = 0.25
     longest_s: float = 30.0
     factor: float = 2.0
 
     def delay_s(self, failures: int, jitter: float) -> float:
-        """Return the wait in seconds.
+        """Return the wait before the next try, in seconds; jitter makes it 50 % to 100 % of the full wait.
 
         Args:
             failures: number of failures in a row, the last one included (1 or more).

@@ -1,7 +1,8 @@
-"""The `meshnet` command.
+"""The `meshnet` command, which finds the subcommands that are installed and runs one of them.
 
 Invariants: subcommands are found through the entry-point group `meshnet.commands`, so the site and the node can be
-installed separately and never import each other. Their names stand here only for the summaries, which import nothing.
+installed separately and never import each other. This file names subcommands only in `SUMMARIES`, the lines of the
+help; so the help imports none of them.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def _load(name: str, point: EntryPoint) -> Callable[[Sequence[str]], int]:
 def run(arguments: Sequence[str], commands: Mapping[str, EntryPoint]) -> int:
     """Run one command line (without the program's name) and return its exit status.
 
-    The status is 2 if the command line is wrong, 1 if the command failed and said so on stderr in one line, and 130 if
-    it was interrupted.
+    The status is 2 if the command line is wrong, 1 if the subcommand raised a `MeshnetError` (printed on stderr in one
+    line), and 130 if it was interrupted. Otherwise it is the subcommand's own.
     """
     if arguments and arguments[0] in {"--help", "-h"}:
         sys.stdout.write(_usage(commands))

@@ -1,8 +1,8 @@
-"""The one exception tree of Meshnet.
+"""The exceptions that Meshnet raises on purpose: one base class and its subclasses.
 
 Invariant: the subclass decides how the error is handled. `code` is stable and machine-readable; `title` and `message`
-are for people. Each edge (OpenAI JSON, WebSocket close, gRPC status, tray text) translates errors in one table of its
-own.
+are for people. Each interface (OpenAI JSON, WebSocket close, gRPC status, tray text) has one table of its own that
+translates errors.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class ProtocolError(MeshnetError):
 
 
 class ArtifactError(MeshnetError):
-    """Bytes of a model are wrong: never try the same bytes again."""
+    """The files of a model or a golden probe cannot be used: never try the same bytes again."""
 
 
 class TransferError(MeshnetError):
-    """Bytes did not arrive: try another source."""
+    """The site did not answer, or not as expected: the same request may succeed later."""
 
 
 class RouteError(MeshnetError):
@@ -53,13 +53,13 @@ class WorkerError(MeshnetError):
 
 
 class LedgerError(MeshnetError):
-    """A transfer was refused, and nothing was booked."""
+    """A movement of credits was refused, and nothing was booked."""
 
 
 def describe_unforeseen(error: BaseException) -> str:
-    """Return a description of an unexpected error for a log: exception types and code lines, on several lines.
+    """Return the types and tracebacks of an unexpected error and of its causes, on several lines, for a log.
 
-    Its message, and those of its causes, are left out, because they may quote a request.
+    The messages of these exceptions are left out, because they may quote a request.
     """
     lines: list[str] = []
     told: set[int] = set()

@@ -1,6 +1,6 @@
 """The stable codes of everything that can go wrong with a session.
 
-Invariant: the table of `docs/wire.md` ("Failure codes") and this one are equal (`tests/contract/test_wire_page.py`); a
+Invariant: these are the codes of `docs/wire.md`, "Failure codes" (compared by `tests/contract/test_wire_page.py`); a
 code is never renamed or reused.
 Refusals, `StageFailure.code` and the API's error objects all carry them as plain strings.
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class FailureCode(StrEnum):
-    """Why a frame, a session or an admission was refused. Source: docs/wire.md, Failure codes."""
+    """Why a message was refused, a session was not opened, or an open session failed. Source: docs/wire.md."""
 
     MALFORMED = "malformed"
     MESSAGE_TOO_LARGE = "message_too_large"
@@ -45,7 +45,7 @@ class FailureCode(StrEnum):
 
 
 class NodeCode(StrEnum):
-    """What only a node can say, of its own parts. Source: docs/wire.md, Of a node."""
+    """Codes that only a node gives, about its worker or its relay connection. Source: docs/wire.md, Of a node."""
 
     WORKER_LOST = "worker_lost"
     WORKER_TIMEOUT = "worker_timeout"
@@ -92,5 +92,5 @@ _TITLES_BY_WORD: Final[dict[str, str]] = {code.value: title for code, title in T
 
 
 def title_of(code: str, otherwise: str) -> str:
-    """Return the heading of a code that came as a plain string; `otherwise` where it is none of ours."""
+    """Return the title of a code that came as a plain string; `otherwise` if it is not a `FailureCode`."""
     return _TITLES_BY_WORD.get(code, otherwise)

@@ -27,7 +27,7 @@ def is_stage(stage: int) -> bool:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edge:
-    """A directed pair of stages."""
+    """An edge of a session, from one stage to another. The Gateway counts as stage 127."""
 
     from_stage: int
     to_stage: int
@@ -42,7 +42,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """One attempt (`epoch`, from 1) to route one session (an id of 16 bytes)."""
+    """A session's id (16 bytes) and an epoch: the number, from 1, of the attempt to open the session."""
 
     session: bytes
     epoch: int

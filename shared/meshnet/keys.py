@@ -17,7 +17,7 @@ SIGNATURE_BYTES = 64
 
 
 class SignatureContext(bytes, Enum):
-    """The purpose of a signature; its bytes precede the message."""
+    """The purpose of a signature. The signed bytes are this value followed by the message."""
 
     CONTROL = b"meshnet control v1\0"
     RELAY = b"meshnet relay v1\0"
@@ -25,7 +25,7 @@ class SignatureContext(bytes, Enum):
 
 
 class SigningKey:
-    """A private key. It is immutable, and any thread may use it."""
+    """A private Ed25519 key, which signs messages. It is immutable, and any thread may use it."""
 
     __slots__ = ("_private", "public_key")
 
@@ -43,7 +43,7 @@ class SigningKey:
         """Read a key that `to_bytes` wrote.
 
         Raises:
-            ValueError: there are not 32 bytes.
+            ValueError: `private_key` does not have 32 bytes.
         """
         return cls(Ed25519PrivateKey.from_private_bytes(private_key))
 
@@ -62,7 +62,7 @@ class SigningKey:
 def verify(public_key: bytes, context: SignatureContext, message: bytes, signature: bytes) -> bool:
     """Tell if the owner of `public_key` signed `message` for this purpose.
 
-    The arguments may be untrusted bytes. If a key or signature has the wrong length, it is not valid.
+    The arguments may be untrusted bytes. The result is False if the key or the signature has the wrong length.
     """
     if len(public_key) != PUBLIC_KEY_BYTES or len(signature) != SIGNATURE_BYTES:
         return False
@@ -74,5 +74,5 @@ def verify(public_key: bytes, context: SignatureContext, message: bytes, signatu
 
 
 def relay_proof_message(relay_id: str, nonce: bytes) -> bytes:
-    """Return the bytes that a member signs under `SignatureContext.RELAY` to prove its key to one relay."""
+    """Return the message that a member signs (context `RELAY`) to prove to a relay that it owns its key."""
     return relay_id.encode() + b"\0" + nonce

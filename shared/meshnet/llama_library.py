@@ -1,7 +1,7 @@
 """Tells llama.cpp's Python bindings which shared library to load.
 
-Invariant: a folder that the environment names always wins. If it names none, the first folder that holds the library is
-put into the environment. The bindings have no library of their own, and read the variable when they are imported.
+The bindings (llama-cpp-python) come without a library. When they are imported, they read the library's folder from the
+environment variable LLAMA_CPP_LIB_PATH. Invariant: if the variable is already set, it is left as it is.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ def built_folder() -> Path:
 
 
 def usual_folders() -> list[Path]:
-    """Return the folders that may hold a worker and its library: the checkout's build, then the one on PATH."""
+    """Return folders that may hold libllama: the checkout's build, then that of a `meshnet-worker` on PATH."""
     installed = shutil.which(WORKER_PROGRAM)
     return [built_folder(), *([Path(installed).resolve().parent] if installed else [])]
 
 
 def name_library(environment: MutableMapping[str, str], folders: Iterable[Path]) -> None:
-    """Make the bindings use the first folder that holds libllama, unless the environment already names one."""
+    """Name the first folder that holds libllama in `environment`, unless that already names a folder."""
     for folder in folders:
         if any(folder.glob("libllama.*")):
             environment.setdefault(LIBRARY_FOLDER, str(folder))

@@ -1,9 +1,11 @@
-"""One member's connection to the relay, without I/O: messages to send, and events received.
+"""The member's side of a connection to the relay, without I/O.
 
-Invariants: pure. Each WebSocket message that arrives is one `receive`; each entry of `data_to_send()` is one to write,
-in order. Before the welcome, nothing but a proof is sent. A binding lasts until it is refused, ended or unbound, or the
-connection closes; a closed member holds nothing. It is not thread-safe; one driver owns it. Source: docs/wire.md,
-Relay.
+The caller passes each WebSocket message that arrives to `receive` and acts on `events()`. It writes each entry of
+`data_to_send()` as one WebSocket message, in order.
+
+Invariants: pure. Until the relay has sent its welcome, nothing but the proof of the key is sent. A binding ends if the
+relay refuses it or ends its session, if the member unbinds it, or if the connection closes. After the connection closed
+there are no bindings and nothing to send. It is not thread-safe; one caller owns it. Source: docs/wire.md, Relay.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ NONCE_BYTES = 32
 
 
 class RelayMember:
-    """A member of the relay: it answers the challenge; after the welcome it binds sessions and exchanges packets."""
+    """Proves its key to the relay; after the relay's welcome it takes part in sessions and exchanges packets."""
 
     def __init__(self, signing_key: SigningKey) -> None:
         self._signing_key = signing_key
@@ -62,7 +64,7 @@ class RelayMember:
 
     @property
     def bindings(self) -> frozenset[Binding]:
-        """The bindings that were asked for or confirmed."""
+        """The bindings that this member has asked for and not lost, whether the relay has confirmed them or not."""
         return frozenset(self._bindings)
 
     def is_bound(self, binding: Binding) -> bool:
@@ -115,7 +117,7 @@ class RelayMember:
         self._outgoing.append(relay_pb2.MemberMessage(bind=relay_pb2.Bind(signed_ticket=signed_ticket)))
 
     def unbind(self, binding: Binding) -> None:
-        """Leave a session. Idempotent, and allowed after the connection closed."""
+        """Leave the session of a binding. Idempotent, and allowed after the connection closed."""
         if self._bindings.pop(binding, None) is None:
             return
         key = binding.key
@@ -123,7 +125,7 @@ class RelayMember:
         self._outgoing.append(relay_pb2.MemberMessage(unbind=body))
 
     def send(self, packets: Iterable[Packet]) -> None:
-        """Queue packets of bound sessions in order; the caller keeps within its credits.
+        """Queue packets of bound sessions in order. The caller must not exceed the windows of their edges.
 
         Raises:
             ProtocolError: the connection is not open, or a packet's session is not bound; then nothing was queued.
@@ -147,7 +149,7 @@ class RelayMember:
         return events
 
     def data_to_send(self) -> list[bytes]:
-        """Return the messages to write, in order; neighbouring packets share one message."""
+        """Return the messages to write, in order; successive packets share a message as far as they fit."""
         outgoing, self._outgoing = self._outgoing, []
         messages: list[bytes] = []
         run: list[Packet] = []

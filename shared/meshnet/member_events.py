@@ -1,6 +1,6 @@
-"""The states, inputs and events of a relay member, and its action for each input in each state.
+"""The states, inputs and events of a relay member, and the table of its action for each input in each state.
 
-Invariant: every pair of state and input has a cell; `CLOSED` ignores all inputs.
+Invariant: the table has an action for every pair of state and input; in `CLOSED`, all inputs are ignored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MemberState(Enum):
-    """The state of a member's connection."""
+    """The state of a member's connection to the relay."""
 
     AWAITING_CHALLENGE = auto()
     AWAITING_WELCOME = auto()  # the proof was sent
@@ -26,7 +26,7 @@ class MemberState(Enum):
 
 
 class Input(Enum):
-    """Messages of the relay by the name of their body; a fatal refusal is a dismissal."""
+    """The kinds of message from the relay, named like their protobuf bodies; `DISMISSAL` is a fatal refusal."""
 
     CHALLENGE = "challenge"
     WELCOME = "welcome"
@@ -69,14 +69,14 @@ TRANSITIONS: Final[dict[tuple[MemberState, Input], Action]] = {
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A member's place in one session: the stage that it plays."""
+    """A member's part in a session: it takes part as this stage, or as the Gateway (stage 127)."""
 
     key: SessionKey
     stage: int
 
 
 class RelayCode(StrEnum):
-    """Refusals that only a relay gives. Packets and sessions also have `FailureCode`s, and binds `TicketCode`s."""
+    """Codes of refusals that only a relay gives. Its other refusals have a `FailureCode` or a `TicketCode`."""
 
     BAD_PROOF = "bad_proof"
     PROOF_OVERDUE = "proof_overdue"
@@ -102,7 +102,12 @@ SESSION_ENDING_CODES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The relay has accepted the proof, so bindings may be asked for."""
+    """The relay has accepted the proof of the key, so bindings may be asked for.
+
+    Attributes:
+        message_max_bytes: size of the largest message to the relay.
+        keepalive_ms: time between the relay's pings.
+    """
 
     relay_id: str
     message_max_bytes: int
@@ -111,14 +116,14 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The relay confirmed a binding; packets may be sent and will come."""
+    """The relay confirmed a binding; packets can be sent and received for it from now on."""
 
     binding: Binding
 
 
 @dataclass(frozen=True, slots=True)
 class BindRefused:
-    """The relay refused a binding, so it does not exist any more."""
+    """The relay refused to bind the member, so this binding does not exist any more."""
 
     binding: Binding
     code: str
@@ -127,7 +132,7 @@ class BindRefused:
 
 @dataclass(frozen=True, slots=True)
 class PacketRefused:
-    """A packet to `to_stage` was dropped, but the binding stands. If the code is `stage_lost`, no member is there."""
+    """The relay dropped a packet; the binding stands. Code `stage_lost`: no member is bound as `to_stage`."""
 
     key: SessionKey
     to_stage: int
@@ -137,7 +142,7 @@ class PacketRefused:
 
 @dataclass(frozen=True, slots=True)
 class SessionEnded:
-    """The relay ended a whole session; `stage` is the member at fault. This member's bindings of it are gone."""
+    """The relay ended a whole session, with this member's bindings in it; `stage` is the member at fault."""
 
     key: SessionKey
     stage: int
@@ -147,7 +152,7 @@ class SessionEnded:
 
 @dataclass(frozen=True, slots=True)
 class StageLost:
-    """Another member of the session lost its connection to the relay."""
+    """Another member of the session, bound as `stage`, lost its connection to the relay."""
 
     key: SessionKey
     stage: int
@@ -162,7 +167,7 @@ class PacketsReceived:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The connection cannot be used any more, and all bindings are gone."""
+    """The connection to the relay cannot be used any more, and all bindings are gone."""
 
     code: str
     message: str

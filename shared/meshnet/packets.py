@@ -1,7 +1,8 @@
 """Addressed payloads that members of a session exchange through the relay, several to a message.
 
-Invariants: pure. A packet that was read names a session, two different stages and a known kind, and has a payload. The
-receiver judges the payload itself. A batch never exceeds the message limit. Source: relay.proto.
+Invariants: pure. A packet that `read_packet` returns names a session, two different stages and a known kind, and its
+payload is not empty; the payload is not parsed here. A batch exceeds the message limit only if its one packet does.
+Source: relay.proto.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ PACKET_HELD_BYTES: Final = 256
 
 
 class PacketKind(IntEnum):
-    """The kind of a payload. The relay checks it against the ticket without parsing the payload."""
+    """The kind of a packet's payload. The relay checks the kind against the ticket without parsing the payload."""
 
     FRAME = 1
     CONTROL = 2  # an edge message that is not a token event
@@ -37,7 +38,7 @@ class PacketKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One payload from one stage of a session to another. `from_stage` is the sender, even of an ack."""
+    """A payload from one stage of a session to another. `from_stage` sends it, even if it is an ack of a frame."""
 
     key: SessionKey
     from_stage: int
@@ -47,7 +48,7 @@ class Packet:
 
     @property
     def size_bytes(self) -> int:
-        """Most bytes that the packet takes in a message."""
+        """Upper bound of the bytes that the packet takes in a relay message."""
         return len(self.payload) + PACKET_OVERHEAD_BYTES
 
     @property
@@ -57,10 +58,10 @@ class Packet:
 
 
 def read_packet(message: relay_pb2.Packet) -> Packet:
-    """Check a decoded packet and freeze it.
+    """Return a protobuf packet as a checked `Packet`.
 
     Raises:
-        MessageError: `malformed`, without an address, since its sender is distrusted as a whole.
+        MessageError: `malformed`; its `address` is None, because the sender is distrusted in all of its sessions.
     """
     key = read_session_key(message.session, message.epoch)
     stages = is_stage(message.from_stage) and is_stage(message.to_stage) and message.from_stage != message.to_stage
@@ -71,10 +72,10 @@ def read_packet(message: relay_pb2.Packet) -> Packet:
 
 
 def read_session_key(session: bytes, epoch: int) -> SessionKey:
-    """Check the fields that name a session in a relay message.
+    """Return the key made of the two fields that name a session in a relay message.
 
     Raises:
-        MessageError: `malformed`, without an address.
+        MessageError: `malformed` if the id does not have 16 bytes or the epoch is 0; its `address` is None.
     """
     named = len(session) == SESSION_ID_BYTES and epoch >= 1
     require(named, FailureCode.MALFORMED, "a session needs an id of 16 bytes and an epoch from 1", None)
@@ -101,7 +102,7 @@ def write_batch(packets: Iterable[Packet]) -> relay_pb2.PacketBatch:
 def split_batches(packets: Iterable[Packet], limit_bytes: int) -> Iterator[list[Packet]]:
     """Split packets into batches whose messages have at most `limit_bytes`; order is kept.
 
-    If a packet alone is too large, it travels alone, and its receiver refuses it.
+    A packet that is larger than the limit gets a batch of its own, which the receiver refuses.
     """
     batch: list[Packet] = []
     batch_bytes = 0

@@ -2,12 +2,13 @@
 
     python -I -S parent_death.py PARENT_PID OOM_SCORE_ADJUSTMENT PROGRAM [ARGUMENT...]
 
-As a program it arms the kernel's signal and then becomes PROGRAM, so the pid stays the same. A parent cannot arm the
-signal for its child itself: that needs Python code between fork and exec, which is unsafe beside gRPC's threads.
+As a program it asks the kernel for a SIGKILL at the parent's death and then becomes PROGRAM, so the pid stays the same.
+A parent cannot ask on behalf of its child: that needs Python code between fork and exec, which is unsafe beside gRPC's
+threads.
 
 Invariants: it imports only the standard library and, if started as above, reads none of the user's files. If
-`die_with_parent` returns, the parent was alive after the kernel was told. The signal follows the *thread* that started
-the child, so that thread must live as long as its process: start children from the main thread.
+`die_with_parent` returns, the parent was still alive after the request to the kernel. The kernel sends the signal when
+the *thread* that started the child ends, even if its process goes on: start children from the main thread.
 
 Source: prctl(2), PR_SET_PDEATHSIG; the setting survives execve(2) of a program without set-user-id. docs/adr/0006.
 """
@@ -43,11 +44,11 @@ def die_with_parent(parent_pid: int) -> None:
 
 
 def bound_command(command: Sequence[str], *, oom_score_adjustment: int = 0) -> list[str]:
-    """Return the command line that starts a program which must not outlive this process.
+    """Return a command line that starts a program so that it does not outlive this process (on Linux alone).
 
     Args:
         command: the program's absolute path and its arguments.
-        oom_score_adjustment: under memory pressure the kernel prefers to kill the program over us, 0 (equal) to 1000.
+        oom_score_adjustment: 0 to 1000; the higher it is, the sooner the kernel kills the program if memory runs out.
     """
     if sys.platform != "linux":
         return list(command)  # other systems have no such signal; a child may watch its parent itself
@@ -55,7 +56,7 @@ def bound_command(command: Sequence[str], *, oom_score_adjustment: int = 0) -> l
 
 
 def main(arguments: list[str]) -> int:
-    """Arm the signal and become the program. Returns an exit status only if that failed."""
+    """Ask the kernel for the signal and become the program; return an exit status only if that failed."""
     if len(arguments) < 3 or not (arguments[0].isdecimal() and arguments[1].isdecimal()):
         sys.stderr.write("usage: parent_death.py PARENT_PID OOM_SCORE_ADJUSTMENT PROGRAM [ARGUMENT...]\n")
         return EXIT_USAGE

@@ -1,8 +1,8 @@
-"""The last step of a generation: raw logits become one token id, the same on every machine.
+"""Draws a token id from raw logits, the same one on every machine.
 
-Invariants: everything is computed in double precision, and sums in the order of their terms. The draw depends on (seed,
-position, choice) and nothing else, so any position can be drawn again. This is the wire's arithmetic in Python: the
-worker's own sampler is compared with it, and every tail written in Python uses it. Source: docs/wire.md, Sampling.
+Invariants: everything is computed in double precision, and numbers are added in a fixed order. The random number of a
+draw depends only on (seed, position, choice), so any position can be drawn again. Tests compare the C++ worker's
+sampler with this code, and every tail written in Python uses it. Source: docs/wire.md, Sampling.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def sample(logits: Sequence[float], terms: SamplingTerms, counts: Mapping[int, i
     Args:
         logits: raw logits, one for each token of the vocabulary.
         terms: how the session's tokens are drawn.
-        counts: how often each token was generated before, committed ones included; the prompt's tokens do not count.
+        counts: how often each token id was generated before, in earlier epochs too; the prompt is not counted.
         position: position of the token that is drawn.
 
     Raises:
@@ -94,7 +94,7 @@ def log_probability(logits: Sequence[float], token_id: int) -> float:
 
 
 def top_log_probabilities(logits: Sequence[float], count: int) -> tuple[TokenLogprob, ...]:
-    """Return the `count` most probable tokens, most probable first; of equal ones the smaller id comes first."""
+    """Return the `count` most probable tokens, most probable first; equally probable ones by ascending id."""
     log_total = _log_sum_exp(logits)
     order = sorted(range(len(logits)), key=lambda token: (-logits[token], token))
     return tuple(TokenLogprob(token, logits[token] - log_total) for token in order[:count])
@@ -113,7 +113,7 @@ def _penalise(logits: Sequence[float], terms: SamplingTerms, counts: Mapping[int
 
 
 def _candidate_weights(scaled: Sequence[float], terms: SamplingTerms) -> list[tuple[int, float]]:
-    """Return the candidates that top_k, top_p and min_p leave, as (token, weight) by ascending id."""
+    """Return (token id, unnormalised probability), by ascending id, of the tokens that top_k, top_p, min_p leave."""
     largest = max(scaled)
     if not math.isfinite(largest) or not math.isfinite(min(scaled)):
         raise ValueError("a logit divided by the temperature is not finite")
@@ -129,7 +129,7 @@ def _candidate_weights(scaled: Sequence[float], terms: SamplingTerms) -> list[tu
 
 
 def _shortest_prefix(kept: list[tuple[int, float]], top_p: float) -> list[tuple[int, float]]:
-    """Return the shortest non-empty prefix that holds at least `top_p` of the whole weight."""
+    """Return the shortest non-empty prefix of `kept` whose weight is at least `top_p` of the weight of all."""
     threshold = top_p * _total([weight for _, weight in kept])
     running = 0.0
     for length, (_, weight) in enumerate(kept, start=1):
@@ -145,7 +145,7 @@ def _log_sum_exp(logits: Sequence[float]) -> float:
 
 
 def _total(values: Sequence[float]) -> float:
-    """Add in order and round each step. From Python 3.12 on, `sum` compensates, which other languages do not."""
+    """Return the sum, rounded after each addition as in other languages; `sum` of Python 3.12 compensates errors."""
     total = 0.0
     for value in values:
         total += value

@@ -1,8 +1,8 @@
 """What a shard is, how fast it is, and how peers reach its node: one definition for nodes, site and planner.
 
 Invariants: frozen and pure. Every figure and address is the node's own claim; `tracker_site.nodes.reports` checks types
-and ranges when a report comes in. A fact that is added later has a default, so that a row or a report without it can
-still be read.
+and ranges when a report comes in. A field that is added later has a default, so that a database row or a report without
+it can still be read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class Carrier(StrEnum):
-    """Which ways a volunteer lets the node exchange rows with its neighbours on a route."""
+    """The ways that a volunteer lets the node exchange rows with neighbouring stages.
+
+    DIRECT: only over a connection between the two workers. RELAY: only through the relay. AUTO: directly if possible,
+    otherwise through the relay.
+    """
 
     AUTO = "auto"
     DIRECT = "direct"
@@ -27,7 +31,7 @@ class Carrier(StrEnum):
 
 
 class NodeState(StrEnum):
-    """What a node says of itself."""
+    """The state that a node reports to the site."""
 
     LOADING = "loading"
     SERVING = "serving"
@@ -47,20 +51,20 @@ STATE_MESSAGES: Final[Mapping[NodeState, control_pb2.NodeReport.State]] = {
 
 @dataclass(frozen=True, slots=True)
 class ShardIdentity:
-    """What a loaded shard is. If any of it changes, another shard was loaded.
+    """The facts of a loaded shard that cannot change. If one differs, another shard was loaded.
 
     Attributes:
         artifact_digest: SHA-256 over the model's files, 32 bytes.
         layer_begin: first layer.
         layer_end: one past the last layer.
-        n_layers: layers of the whole model.
-        contract_digest: equal on all stages of a route.
-        exact_class: serialised `ExactClass`, equal on all stages of an exact route; empty if the node gave none.
-        context_length: positions of a session; 0 if unknown.
-        needs_token_ids: its layers read token ids beside the hidden rows.
-        seam_bytes_per_row: raw bytes of all output tensors of one row; 0 on the tail.
-        codecs: how it can pack rows between stages, beside raw.
-        recipe: engine and arithmetic, equal on a route's stages unless the model's may be mixed; empty if unknown.
+        n_layers: number of layers of the whole model.
+        contract_digest: digest of the model and its graph's settings, equal on all stages of a route.
+        exact_class: serialised `ExactClass`, equal on all stages of a bit-exact route; empty if the node gave none.
+        context_length: most positions of a session; 0 if unknown.
+        needs_token_ids: whether its layers read token ids beside the hidden rows.
+        seam_bytes_per_row: raw bytes of one row of all output tensors; 0 if the shard is a tail.
+        codecs: the codecs with which it can pack the rows of a seam, beside raw f32.
+        recipe: how its engine computes; empty if unknown.
     """
 
     artifact_digest: bytes = b""
@@ -79,18 +83,20 @@ class ShardIdentity:
 
     @property
     def is_tail(self) -> bool:
-        """Whether the shard owns the output head."""
+        """Whether the shard holds the last layer, and so computes the logits."""
         return self.layer_end == self.n_layers
 
 
 @dataclass(frozen=True, slots=True)
 class ShardFigures:
-    """How fast a shard is and how much of it is in use: times in ms, KV cells and sessions as counts.
+    """How fast a shard is (times in ms), and how much of it is in use (numbers of KV cells and of sessions).
 
     Attributes:
-        decode_ms_per_layer: one row through one layer.
-        prefill_ms_per_layer: one row of a full prompt chunk through one layer.
-        tail_ms: output norm and head, one row; 0 if the shard does not own them.
+        decode_ms_per_layer: time of a decode step (one row) without `tail_ms`, divided by the number of layers.
+        prefill_ms_per_layer: time of a full prompt chunk without `tail_ms`, per row and layer.
+        tail_ms: time of the output norm and the logits of one row; 0 if the shard is not a tail.
+        max_sessions: most sessions at once.
+        sessions: number of open sessions.
     """
 
     decode_ms_per_layer: float = 0.0
@@ -103,7 +109,7 @@ class ShardFigures:
 
     @property
     def sessions_free(self) -> int:
-        """Sessions that the shard could open beside those that run."""
+        """Number of sessions that the shard could open beside the open ones."""
         return max(0, self.max_sessions - self.sessions)
 
 
@@ -113,11 +119,11 @@ class NodeReach:
 
     Attributes:
         carrier: the ways that the volunteer allows.
-        link_address: host:port that peers may dial; empty if none may.
-        link_fingerprint: SHA-256 of the worker's certificate; empty if the worker has no link to peers.
-        data_connected: the connection to the relay stands; without it no prompt can reach the node.
-        latency_ms: one way to the relay; None if not measured.
-        upload_bytes_per_s: what the line takes in, as its owner says; 0 if not said.
+        link_address: host:port at which other workers may connect to its worker; empty if they may not.
+        link_fingerprint: SHA-256 of the worker's certificate; empty if the worker cannot connect to other workers.
+        data_connected: whether the node is connected to the relay; if not, no prompt can reach it.
+        latency_ms: one-way time between node and relay; None if not measured.
+        upload_bytes_per_s: upload rate of the node's line, as the volunteer stated it; 0 if not stated.
     """
 
     carrier: Carrier = Carrier.AUTO
@@ -129,12 +135,12 @@ class NodeReach:
 
     @property
     def has_link(self) -> bool:
-        """Whether its worker can speak to peers at all: one without a certificate cannot be known by them."""
+        """Whether the node's worker has a certificate; a connection of two workers needs one at both ends."""
         return bool(self.link_fingerprint)
 
     @property
     def is_dialable(self) -> bool:
-        """Whether a peer could connect to the node."""
+        """Whether other workers may open a connection to the node's worker."""
         return bool(self.link_address) and self.carrier is not Carrier.RELAY
 
 
@@ -145,12 +151,12 @@ _HINTS: Final[Mapping[object, Mapping[str, object]]] = {
 
 
 def facts_to_json(*facts: ShardIdentity | ShardFigures) -> dict[str, object]:
-    """Return the fields of all arguments as one JSON object; bytes become hex, codecs their sorted labels."""
+    """Return the fields of all arguments as one JSON object: bytes as hex, codecs as a sorted list of labels."""
     return {field.name: _to_plain(getattr(one, field.name)) for one in facts for field in fields(one)}
 
 
 def facts_from_json(kind: type[Facts], document: Mapping[str, Any]) -> Facts:
-    """Return the facts that `facts_to_json` wrote; a field that is missing has its default, others are ignored."""
+    """Return the facts that `facts_to_json` wrote; missing fields get their defaults, unknown ones are ignored."""
     hints = _HINTS[kind]
     known = {name: _from_plain(hints[name], document[name]) for name in hints.keys() & document.keys()}
     return kind(**known)

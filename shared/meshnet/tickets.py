@@ -1,9 +1,8 @@
 """Tickets: a member's right to take part in one session on one relay, signed by the site.
 
-Invariants: bytes in, verdict out. There is no clock (the caller gives the time) and no memory of earlier tickets (the
-relay refuses replays). If `verify_ticket` returns a ticket, the site has signed it, it is meant for this relay and this
-member, it is in time, and it names only edges that start or end at the member. Source: docs/wire.md, Relay and
-Signatures.
+Invariants: pure; the caller gives the time. Earlier tickets are not remembered, so the relay itself refuses those that
+were spent. If `verify_ticket` returns a ticket, the site has signed it, it is meant for this relay and this member, it
+has not expired, and it names only edges that start or end at the member. Source: docs/wire.md, Relay and Signatures.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ class EdgePermit:
     """The kinds of packets that may travel on one edge. Control packets may go both ways along it in any case.
 
     Attributes:
-        window_bytes: most payload bytes that may wait in the relay for the receiver.
-        carries_frames: frames may travel.
-        carries_tokens: token events may travel.
+        window_bytes: most bytes of packets, each counted as its `held_bytes`, that may wait in the relay.
+        carries_frames: whether frames may travel.
+        carries_tokens: whether token events may travel.
     """
 
     edge: Edge
@@ -67,11 +66,11 @@ class Ticket:
     """The content of a ticket; the fields are those of `relay.proto`.
 
     Attributes:
-        member_key: Ed25519 public key of the connection that may bind.
+        member_key: Ed25519 public key of the member, which alone may bind with the ticket.
         permits: every edge that starts or ends at the member.
         bytes_max: most payload bytes that the member may send during the session.
-        bytes_per_s: sustained rate at which it may send; a burst may have one second's worth.
-        bind_before_unix_s: end of the time to bind, by the site's clock, which the relay shares.
+        bytes_per_s: most payload bytes per second, on average; a burst may have one second's worth.
+        bind_before_unix_s: Unix time from which the ticket does not bind any more, by the clock of site and relay.
     """
 
     ticket_id: bytes
@@ -141,9 +140,9 @@ def verify_ticket(
 
 
 def claimed_place(data: bytes) -> tuple[SessionKey, int] | None:
-    """Return the session and stage that a signed ticket claims, or None if the bytes name none.
+    """Return the session and stage that a signed ticket names, or None if the bytes name none.
 
-    Nothing is verified, so the result may only be used to address an answer.
+    The signature is not verified, so the result may only be used to address an answer.
     """
     if len(data) > MAX_TICKET_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""Both ends of the stream of token events, without I/O.
+"""Both ends of the stream of token events from the tail to the Gateway, without I/O.
 
 Invariants: indices are consecutive over the whole generation. The tail keeps every event until it is acknowledged, and
 never runs further past the last acknowledgement than its window. The Gateway takes each index once, in order, and
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GenerationTerms:
-    """The limits of one generation, and how far the tail may run ahead.
+    """The limits of one generation, and how far the tail may run ahead of the Gateway.
 
     Attributes:
         prompt_tokens: number of positions before the first generated token.
@@ -30,7 +30,7 @@ class GenerationTerms:
         vocab_size: number of token ids; each is below it.
         context_length: most positions that a sequence may have.
         committed: number of tokens that were generated before this epoch.
-        token_window: most events without an acknowledgement.
+        token_window: most token events that the tail may send without an acknowledgement.
     """
 
     prompt_tokens: int
@@ -63,7 +63,7 @@ class TokenSender:
 
     @property
     def next_index(self) -> int:
-        """Index of the next token."""
+        """Index of the token that `commit` records next."""
         return self._next_index
 
     @property
@@ -73,11 +73,11 @@ class TokenSender:
 
     @property
     def unacknowledged(self) -> tuple[TokenEvent, ...]:
-        """The events to send again, in order, if the Gateway comes back."""
+        """The events that were not acknowledged, in order; the tail sends them again if the Gateway comes back."""
         return tuple(self._unacknowledged)
 
     def waiting_since_s(self) -> float | None:
-        """Return when the tail began to wait for an acknowledgement, in seconds; None if the window is not full."""
+        """Return the time at which the tail began to wait for an acknowledgement; None if it does not wait."""
         return None if self.is_finished or self.has_window else self._progress_at_s
 
     def commit(self, drawn: TokenEvent, now_s: float) -> TokenEvent:
@@ -107,10 +107,10 @@ class TokenSender:
         return event
 
     def acknowledge(self, ack: Ack, now_s: float) -> None:
-        """Record that the Gateway has everything up to `ack.seq`.
+        """Record that the Gateway has every event up to index `ack.seq`.
 
         Raises:
-            MessageError: `malformed` if such a token was never sent.
+            MessageError: `malformed` if no event with that index was ever sent.
         """
         if ack.seq >= self._next_index:
             raise MessageError(FailureCode.MALFORMED, "an acknowledgement is of a token that was never sent")
@@ -132,7 +132,7 @@ class TokenReceiver:
 
     @property
     def next_index(self) -> int:
-        """Index of the next event."""
+        """Index of the event that must come next."""
         return self._next_index
 
     def receive(self, event: TokenEvent) -> TokenEvent | None:
@@ -140,8 +140,8 @@ class TokenReceiver:
 
         Raises:
             MessageError: `sequence_gap` if an event is missing; `bad_token_id` if the token is outside the vocabulary;
-                `wrong_position` if the position does not follow from the index; `malformed` if the token is past the
-                limits or its finish is wrong.
+                `wrong_position` if the position does not follow from the index; `malformed` if the token comes after
+                the generation's end or its finish is wrong.
         """
         if event.index < self._next_index:
             self.repeated_events += 1
@@ -152,9 +152,9 @@ class TokenReceiver:
         return event
 
     def ack(self) -> Ack | None:
-        """Return the ack for every event received in this epoch, or None if there is none.
+        """Return one ack of all events received in this epoch, or None if none was received.
 
-        Ask for it only after the reader has taken all of them.
+        Call it only after the caller has used all of these events, because the ack lets the tail send more.
         """
         return None if self._next_index == self._terms.committed else Ack(self._next_index - 1)
 

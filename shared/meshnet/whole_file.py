@@ -1,7 +1,7 @@
 """Writes files that are whole or absent, even if the machine crashes meanwhile.
 
 Invariant: a file is replaced by a rename after its bytes are on disk, so a crash leaves the old file or the new one. If
-writing fails, no other file is left behind.
+writing fails, no temporary file is left behind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COMMON_FILE_MODE: Final = 0o666
 
 
 def write_whole(path: Path, data: bytes, mode: int = COMMON_FILE_MODE) -> None:
-    """Replace `path` by `data`, atomically and durably. Blocking.
+    """Replace the content of a file, or create it, atomically and durably. Blocking.
 
     Args:
         path: a file in a folder that exists.

@@ -1,6 +1,6 @@
 """The two ends of one edge of one Route Session, without I/O.
 
-Invariants: no clock, no randomness, no logging; drivers own the deadlines. Import from here.
+Invariants: no clock, no randomness, no logging; the callers keep the deadlines. Other packages import from here.
 """
 
 from meshnet.session.receiving import Delivered, Outcome, Pending, ReceivingEdge, Repeated, Stray

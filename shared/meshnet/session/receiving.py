@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A whole frame for the engine. `ReceivingEdge.consume` frees its place in the window."""
+    """A whole frame for the engine. It fills a part of the window until `ReceivingEdge.consume` is called for it."""
 
     frame: Frame
 
@@ -34,14 +34,14 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The frame came before and was dropped. If `ack` is not None, it is to be sent again."""
+    """The frame came before and was dropped. If `ack` is not None, the caller must send that ack again."""
 
     ack: Ack | None
 
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """The frame belongs to no open session; it was dropped, and is to be answered with `SessionGone(code)`."""
+    """The frame belongs to no open session and was dropped. The caller must answer it with `SessionGone(code)`."""
 
     code: FailureCode
 
@@ -64,7 +64,7 @@ class ReceivingEdge:
 
     @property
     def state(self) -> ReceivingState:
-        """The state of this end."""
+        """Whether this end waits for a new frame, assembles one from its parts, or is closed."""
         if self._is_closed:
             return ReceivingState.CLOSED
         return ReceivingState.EXPECTING if self._assembler.seq is None else ReceivingState.ASSEMBLING
@@ -75,7 +75,7 @@ class ReceivingEdge:
         return sum(size for _, size in self._unconsumed) + self._assembler.held_bytes
 
     def receive(self, frame: Frame) -> Outcome:
-        """Take the next frame or part from the carrier.
+        """Take a frame, or a part of one, that arrived on the edge.
 
         Raises:
             MessageError: the session failed and this end is closed; but if the code is `edge_not_permitted`, only the
@@ -97,7 +97,7 @@ class ReceivingEdge:
         raise MessageError(cell.code, f"frame {frame.seq} came, but {self._next_seq} is next", frame.address)
 
     def classify(self, frame: Frame) -> Arrival:
-        """Tell which kind of arrival `frame` is, with the checks in the order of docs/wire.md. Changes nothing."""
+        """Return the kind of arrival that `frame` is at present; the state of this end does not change."""
         key = self._address.key
         if frame.session != key.session or frame.epoch > key.epoch:
             return Arrival.UNKNOWN_SESSION
@@ -113,7 +113,7 @@ class ReceivingEdge:
         return self._classify_size(frame)
 
     def consume(self, seq: int) -> Ack | None:
-        """Record that the engine consumed everything up to `seq`; return the ack to send, or None if closed.
+        """Record that the engine consumed all frames up to `seq`; return the ack to send, or None if closed.
 
         Raises:
             ValueError: `seq` was never delivered.
@@ -127,7 +127,7 @@ class ReceivingEdge:
         return self._last_ack()
 
     def close(self) -> None:
-        """Drop the frames that are held; later ones are strays. Idempotent."""
+        """Close this end and drop the frames that it holds; frames that arrive later are strays. Idempotent."""
         self._is_closed = True
         self._assembler.clear()
         self._unconsumed.clear()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The most that may be in flight on an edge without an acknowledgement."""
+    """The most frames, and bytes of tensor data, that may be sent on an edge without an acknowledgement."""
 
     frames: int
     tensor_bytes: int
@@ -41,7 +41,7 @@ class SendingEdge:
         return len(self._unacknowledged)
 
     def has_credit(self, tensor_bytes: int = 0) -> bool:
-        """Tell if a whole frame of `tensor_bytes` may be sent now.
+        """Tell if the window has room now for a whole frame of `tensor_bytes`; False if this end is closed.
 
         Raises:
             ValueError: the frame is larger than the whole window, so it could never be sent.
@@ -52,10 +52,10 @@ class SendingEdge:
         return not self._is_closed and fits and self.in_flight_frames < self._window.frames
 
     def send(self, tensor_bytes: int = 0) -> int:
-        """Take the credit for one whole frame (all its parts) and return its `seq`.
+        """Count one whole frame (all its parts) as sent, and return the `seq` that it must carry.
 
         Raises:
-            ValueError: there is no credit; ask `has_credit` first.
+            ValueError: the frame may not be sent now; ask `has_credit` first.
         """
         if not self.has_credit(tensor_bytes):
             raise ValueError("no credit on this edge")
@@ -66,7 +66,7 @@ class SendingEdge:
         return seq
 
     def acknowledge(self, ack: Ack) -> int:
-        """Free everything up to `ack.seq`; return the number of frames freed (0 for a repeated ack).
+        """Take all frames up to `ack.seq` out of the window; return their number (0 for a repeated ack).
 
         Raises:
             MessageError: `malformed` if the receiver acknowledges a frame that was never sent.

@@ -1,7 +1,7 @@
-"""The receiving end's reaction to each kind of arrival in each of its states, as data.
+"""The table of how the receiving end of an edge reacts to each kind of arrival in each of its states.
 
-Invariant: every pair of state and arrival has a cell. A closed end delivers nothing and fails nothing. Source:
-docs/wire.md, Frames.
+Invariant: the table has an entry for every pair of state and arrival. A closed end delivers nothing and fails nothing.
+Source: docs/wire.md, Frames.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ReceivingState(Enum):
 
 
 class Arrival(Enum):
-    """The relation of a frame to a receiving end, in the order of the checks."""
+    """The kinds of frame that a receiving end tells apart, in the order in which it checks for them."""
 
     UNKNOWN_SESSION = auto()
     OLD_EPOCH = auto()
@@ -36,7 +36,7 @@ class Arrival(Enum):
 
 
 class Action(Enum):
-    """The reaction of a receiving end to an arrival."""
+    """The reactions of a receiving end to a frame."""
 
     DELIVER = auto()  # give the frame to the engine
     KEEP = auto()  # hold the part until the others have come
@@ -48,7 +48,7 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One cell of the table: the action, and the code for a stray or a failure."""
+    """An entry of the table: the action, and the failure code that goes with STRAY, REFUSE and FAIL."""
 
     action: Action
     code: FailureCode = FailureCode.MALFORMED
