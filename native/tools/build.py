@@ -31,7 +31,7 @@ EXIT_INTERRUPTED = 130
 
 @dataclass
 class Progress:
-    """Turns ninja's `[k/n]` lines into a bar if `terminal`, otherwise into a line every 15 s."""
+    """Turns ninja's `[k/n]` lines into a progress bar if `terminal`, otherwise into a line every 15 s."""
 
     terminal: bool
     started_s: float
@@ -87,7 +87,7 @@ def _run_with_progress(command: list[str], log: Path) -> int:
 
 
 def _tool(name: str) -> str:
-    """Return the virtual environment's copy of a tool; if it has none, the name, to be found on the path."""
+    """Return the path of a tool in the virtual environment; if it is not there, the bare name, for PATH."""
     beside = Path(sys.executable).with_name(name)
     return str(beside) if beside.exists() else name
 

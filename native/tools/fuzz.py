@@ -61,15 +61,15 @@ class Run:
 
 
 def record(kind: int, message: bytes) -> bytes:
-    """Return the bytes of one record of an input: kind, length of the message (2 bytes, little-endian), message."""
+    """Return one record of a fuzzer's input: kind (1 byte), length of the message (2, little-endian), message."""
     return bytes([kind]) + len(message).to_bytes(2, "little") + message
 
 
 def seeds(vectors: Path) -> dict[str, bytes]:
-    """Return the seed inputs by name.
+    """Return the fuzzer's seed inputs by name, made from the test vectors in the folder `vectors`.
 
-    Every vector is sent to the head and the tail, from a peer and from the bridge; the good vectors of each kind also
-    follow each other in one input.
+    Each vector becomes four inputs: to the head and to the tail, from a peer and from the bridge. Further inputs hold
+    all good vectors of one kind, and all good vectors.
     """
     found: dict[str, bytes] = {}
     rows = dict.fromkeys(range(8), b"")
@@ -91,7 +91,7 @@ def _vectors(path: Path) -> list[tuple[str, dict[str, str]]]:
 
 
 def executions_in(output: str) -> int:
-    """Return the number of executed inputs from the output of -print_final_stats=1; 0 if it is not there."""
+    """Return the number of inputs that a fuzzer says it executed (-print_final_stats=1); 0 if it says none."""
     found = _EXECUTIONS.findall(output)
     return int(found[-1]) if found else 0
 
@@ -120,7 +120,7 @@ def _builds_a_fuzzer() -> bool:
 
 
 def write_seeds(folder: Path) -> int:
-    """Write the seeds into an empty folder and return their number."""
+    """Replace `folder` by a folder of the seeds and return their number."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     inputs = seeds(ROOT / "tests/vectors")
@@ -161,7 +161,7 @@ def run(name: str, corpora: list[Path], limit: str, seconds: int) -> Run:
 
 
 def fuzz(seconds: int) -> int:
-    """Run the fuzzer and its control; print the JSON line and return the exit status."""
+    """Run the fuzzer and the control with the planted mistake; print the JSON line and return the exit status."""
     n_seeds = write_seeds(FOLDER / "seeds")
     print(f"fuzz: {FUZZER} for {seconds} s from {n_seeds} seeds", flush=True)
     corpus = FOLDER / "corpus"

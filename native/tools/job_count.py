@@ -1,4 +1,4 @@
-"""Number of build jobs that fit this machine: by processors, the container's processor quota, and free memory."""
+"""Computes how many compile jobs this machine can run at once, from its processors, quotas and free memory."""
 
 from __future__ import annotations
 

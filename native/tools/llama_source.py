@@ -28,7 +28,7 @@ EDITED_VARIABLE = "MESHNET_EDITED_LLAMA"
 
 @dataclass(frozen=True)
 class Provenance:
-    """Contents of `native/provenance.json`. Digests are SHA-256 in lower-case hex."""
+    """Contents of `native/provenance.json`. Digests are SHA-256 in lower-case hex; a clean tree is unpatched."""
 
     archive: PypiArchive
     subtree: str
@@ -39,7 +39,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Places:
-    """Paths of the parts in a checkout."""
+    """Paths in a checkout that this program reads or writes."""
 
     provenance: Path
     patches: Path
@@ -50,7 +50,7 @@ class Places:
 
 
 def places(root: Path) -> Places:
-    """Return the paths of the checkout at `root`."""
+    """Return the `Places` of the checkout at `root`."""
     native, build = root / "native", root / "build"
     return Places(
         provenance=native / "provenance.json",
@@ -106,8 +106,10 @@ def _read_stamp(at: Places) -> dict[str, object]:
 def is_current(at: Places) -> bool:
     """Return whether build/llama.cpp was made from the present manifest, patches and tools.
 
+    If `EDITED_VARIABLE` is set to 1, a folder that was edited by hand counts as current.
+
     Raises:
-        SourceError: the folder was edited by hand since, and `EDITED_VARIABLE` is not set to 1.
+        SourceError: the folder was edited by hand, and `EDITED_VARIABLE` is not set to 1.
     """
     stamp = _read_stamp(at)
     if not stamp or not at.source.is_dir():
@@ -159,7 +161,7 @@ def _replace_tree(new: Path, final: Path) -> None:
 
 
 def _patched_copy(at: Places, promise: Provenance, tree: Path) -> tuple[int, int]:
-    """Unpack and patch the source into `tree`; return the numbers of files and of changes by patches."""
+    """Unpack and patch the source into `tree`; return the numbers of files and of patched files."""
     archive = fetch_archive(promise.archive, at.downloads)
     unpack_subtree(archive, promise.subtree, promise.pruned, tree)
     files = _require_tree(tree, promise.clean_sha256, "clean source")
@@ -172,7 +174,7 @@ def _patched_copy(at: Places, promise: Provenance, tree: Path) -> tuple[int, int
 
 
 def _refused(tree: Path, expected: str) -> bool:
-    """Return whether a tree with one altered byte is refused; this is a negative control."""
+    """Return whether the digest check refuses the tree if one byte is altered; this is a negative control."""
     victim = next(path for path in sorted(tree.rglob("*")) if path.is_file() and path.stat().st_size)
     original = victim.read_bytes()
     victim.write_bytes(bytes([original[0] ^ 1]) + original[1:])
