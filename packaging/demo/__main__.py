@@ -37,7 +37,7 @@ RANGES: tuple[tuple[int, int] | None, ...] = ((0, 15), (15, 30))
 
 
 def find_paths(run: Path) -> Paths:
-    """Return the paths of the build's outputs and of the run's own folder."""
+    """Return the paths of the build's outputs, and of the folder `run` for the files of this run."""
     binaries = ROOT / "build" / "native" / "cpu" / "bin"
     manifest = json.loads((ROOT / "packaging" / "demo_model.json").read_text(encoding="utf-8"))
     model = ROOT / "build" / "models" / Path(manifest["member"]).name
@@ -71,7 +71,11 @@ def unsplit_sha256(paths: Paths, prompt: str) -> str:
 
 
 def talk(site: RunningSite, display: Display) -> Answer:
-    """Ask for one completion, show it while it grows and return it."""
+    """Ask for one completion, show it while it grows and return it.
+
+    Raises:
+        DemoError: the completion failed, or the site sent nothing.
+    """
     answer = None
     with display:
         for answer in stream(f"{site.url}/v1", site.credentials.api_key, MODEL_NAME, PROMPT, MAX_TOKENS):
@@ -102,7 +106,7 @@ def watch(family: Family) -> None:
 
 
 def report(answer: Answer, nodes: Sequence[ServingNode], paths: Paths, tests: dict[str, str]) -> dict[str, Any]:
-    """Return those fields of the JSON line that are known before the stack stops."""
+    """Return those fields of the JSON line that are known before the site and its nodes stop."""
     workers = {node.name: node.worker_pid for node in nodes}
     stages = [
         {"worker_pid": workers[row.node], "layers": [row.layer_begin, row.layer_end], "carrier": row.carrier}
@@ -120,7 +124,7 @@ def report(answer: Answer, nodes: Sequence[ServingNode], paths: Paths, tests: di
 
 
 def run(once: bool, folder: Path) -> dict[str, Any]:
-    """Run the whole demo and return the fields of the JSON line of `--once`.
+    """Run the whole demo. If `once`, return the fields of the JSON line; otherwise run until Ctrl-C.
 
     Raises:
         DemoError: a step failed. The child processes are ended in this case too.

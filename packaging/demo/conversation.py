@@ -1,4 +1,4 @@
-"""One streamed chat completion, read with the official `openai` client."""
+"""Asks for one streamed chat completion and reads it with the official `openai` client."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Answer:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def take_telemetry(self, record: dict[str, Any]) -> None:
-        """Apply one telemetry object of the stream."""
+        """Take the fields of one telemetry object of the stream."""
         self.first_telemetry_s = self.first_telemetry_s or self.elapsed_s
         self.phase = record["phase"]
         self.prefill_done = record.get("prefill_done", 0)
@@ -68,7 +68,7 @@ class Answer:
             self.stages = tuple(Stage(**{name: row[name] for name in names}) for row in record["stages"])
 
     def take_chunk(self, chunk: ChatCompletionChunk) -> None:
-        """Apply one chunk of the official client's stream."""
+        """Take the text, telemetry, token count and finish reason that a chunk of the stream holds."""
         self.elapsed_s = time.monotonic() - self.started_at
         if telemetry := (chunk.model_extra or {}).get("telemetry"):
             self.take_telemetry(telemetry)

@@ -1,4 +1,4 @@
-"""Output of the demo for people: a live picture if standard output is a terminal, otherwise plain lines."""
+"""Shows the demo to people: as a live picture if standard output is a terminal, otherwise as plain lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFRESH_PER_S = 12
 
 
 def figures(answer: Answer) -> str:
-    """Return the line of figures under the text."""
+    """Return a line with the answer's phase, number of tokens, rate and time until the first token."""
     parts = [answer.phase, f"{answer.tokens} tokens", f"{answer.tokens_per_s:.1f} tokens/s"]
     if answer.first_token_s is not None:
         parts.append(f"first token after {answer.first_token_s * 1000:.0f} ms")
@@ -29,18 +29,18 @@ def figures(answer: Answer) -> str:
 
 
 def seam(row: Stage) -> str:
-    """Return the size and codec of the row that a stage hands on for each token; the last stage hands on tokens."""
+    """Return, as text, the bytes per token and the codec of the rows that a stage sends on; the tail sends tokens."""
     return f"{row.seam_bytes_per_token:,} B per token, {row.seam_codec}" if row.seam_bytes_per_token else "tokens"
 
 
 class Display(Protocol):
-    """Shows the steps of the start, and then the growing answer."""
+    """Shows lines about the start of site and nodes, and then the growing answer."""
 
     def step(self, text: str) -> None:
         """Show one line about the start."""
 
     def show(self, answer: Answer) -> None:
-        """Show the present answer; called after every chunk."""
+        """Show the answer as far as it has arrived; called after every chunk."""
 
     def __enter__(self) -> Self:
         """Begin to show an answer."""
@@ -52,7 +52,7 @@ class Display(Protocol):
 
 
 class PlainDisplay:
-    """Prints lines for a log: each stage of the route once, the progress of the prompt, and the text at its end."""
+    """Prints lines: each stage of the route once, the progress of the prefill, and at the end the whole answer."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -68,7 +68,7 @@ class PlainDisplay:
             self.step(text)
 
     def show(self, answer: Answer) -> None:
-        """Print stages and progress that were not printed before."""
+        """Print the stages of the route and the progress of the prefill, as far as they are new since the last call."""
         self._last = answer
         for row in answer.stages:
             layers = f"layers {row.layer_begin}:{row.layer_end}"
@@ -83,14 +83,14 @@ class PlainDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Print the text and the figures."""
+        """Print the answer's text and the line of `figures`."""
         if self._last is not None:
             self.step(f"answer: {self._last.text!r}")
             self.step(figures(self._last))
 
 
 class LiveDisplay:
-    """Draws the route, the progress of the prompt and the text, and redraws them in place."""
+    """Draws the route, the progress of the prefill and the answer's text, and redraws them in place."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -101,7 +101,7 @@ class LiveDisplay:
         self._console.print(f"[bold cyan]demo[/] {text}", highlight=False)
 
     def show(self, answer: Answer) -> None:
-        """Redraw the picture."""
+        """Redraw the picture with the answer as far as it has arrived."""
         self._live.update(self._picture(answer))
 
     def _picture(self, answer: Answer) -> Group:

@@ -1,8 +1,8 @@
-"""The demo's child processes: started with a deadline, stopped in reverse order, never left behind.
+"""Starts the demo's child processes, waits for them with deadlines, and ends them.
 
 Invariants: if the demo's process dies, in whatever way, the kernel ends every child. Every process of one run, also a
-child of a child, has the run's mark in its environment, so that survivors can be counted from /proc. The output of a
-long-lived child goes to files, so that no child blocks on a pipe that nobody reads.
+child of a child, has a random mark of the run in its environment, so that those that still live can be found in /proc.
+The output of a long-lived child goes to files, so that no child blocks on a pipe that nobody reads.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Child:
 
 @dataclass(frozen=True)
 class Errand:
-    """A running short command. Its output is a few lines, which fit into a pipe."""
+    """A short command that was started. Its output is a few lines, which fit into a pipe."""
 
     shown: str
     process: subprocess.Popen[bytes]
@@ -99,7 +99,7 @@ class Errand:
 
 @dataclass
 class Family:
-    """All children of one run. Not thread safe: the launcher's main thread owns it."""
+    """All child processes of one run of the demo. It is not thread-safe; only the main thread uses it."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -152,7 +152,7 @@ class Family:
                 child.process.wait(STOP_DEADLINE_S)
 
     def survivors(self, patience_s: float = 2.0) -> list[int]:
-        """Wait at most `patience_s` seconds and return the pids of processes that still have this run's mark."""
+        """Return the pids of this run's processes that still live after at most `patience_s` seconds of waiting."""
         until = time.monotonic() + patience_s
         while (left := marked_processes(self.mark)) and time.monotonic() < until:
             time.sleep(POLL_S)
@@ -160,7 +160,7 @@ class Family:
 
 
 def marked_processes(mark: str) -> list[int]:
-    """Return the pids, except our own, whose environment has the mark. A zombie has no environment."""
+    """Return the pids of all other processes that have the mark in their environment; zombies have none."""
     wanted = f"{RUN_MARK}={mark}".encode()
     found = []
     for entry in Path("/proc").iterdir():

@@ -1,4 +1,4 @@
-"""The demo's site and nodes, set up in a new folder with the same commands that people use."""
+"""Sets up the demo's site and nodes in a new folder, with the same commands that people use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _is_setting(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Paths:
-    """Paths of the build's outputs and of the run's own folder (`run`)."""
+    """The checkout (`root`), the folder of this run, the model, libllama's folder and the worker program."""
 
     root: Path
     run: Path
@@ -51,8 +51,8 @@ class Paths:
     def environment(self) -> dict[str, str]:
         """Return the environment of the child processes.
 
-        It puts the site's data into the run's folder, names our llama.cpp library, and leaves out the user's settings
-        and proxies. Routes are exact, because the answer is compared with the unsplit model's.
+        It puts the site's data into the folder `run`, names the folder of our llama.cpp library, and leaves out the
+        user's settings and proxies. Routes are bit-exact, because the answer is compared with the unsplit model's.
         """
         kept = {name: value for name, value in os.environ.items() if not _is_setting(name)}
         return kept | {
@@ -91,7 +91,7 @@ class RunningSite:
 
 @dataclass(frozen=True)
 class ServingNode:
-    """A serving node, with the fields of its ready line."""
+    """A node that serves: its name, its layers and the pid of its worker, as it printed them when it was ready."""
 
     name: str
     layers: str
@@ -118,7 +118,7 @@ class Stack:
         return self._family.begin([*command, "--worker", str(self._paths.worker), "--json"])
 
     def _set_up_site(self) -> Credentials:
-        """Create the database, accounts, key, token and catalogue entry; independent commands run at the same time."""
+        """Create the database, accounts, API key, node token and catalog entry, some of them in parallel."""
         golden = self._paths.run / "golden.safetensors"
         probe = self._begin_probe(golden)
         self._done("migrate")

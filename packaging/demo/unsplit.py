@@ -31,7 +31,7 @@ Logits = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt, and the shapes of the route: rows of a prompt chunk, positions of the context, threads."""
+    """A prompt, and settings that must equal the route's: rows of a prompt chunk, context length, threads."""
 
     prompt: str
     max_tokens: int
@@ -96,7 +96,7 @@ def _silent(level: int, text: bytes, user_data: ctypes.c_void_p) -> None:
 
 
 def greedy(model: WholeModel, prompt: Sequence[int], max_tokens: int, chunk_rows: int) -> Iterator[int]:
-    """Yield token ids by arg max; if logits are equal, the smaller id. If there is an end token, it is the last one."""
+    """Yield the most probable token ids (the smaller of equal ones), until an end token or `max_tokens` of them."""
     logits = None
     for begin in range(0, len(prompt), chunk_rows):
         chunk = prompt[begin : begin + chunk_rows]
@@ -112,7 +112,7 @@ def greedy(model: WholeModel, prompt: Sequence[int], max_tokens: int, chunk_rows
 
 
 def prompt_tokens(vocabulary: Vocabulary, prompt: str) -> list[int]:
-    """Return the tokens of one user turn in the model's own chat template."""
+    """Return the token ids of the prompt as one user message, rendered with the model's own chat template."""
     context = RenderContext(now=datetime.now(UTC), nonce="unsplit")
     return vocabulary.tokenise_chat([ChatMessage(Role.USER, prompt)], context)
 
