@@ -2,9 +2,9 @@
 
     python3 packaging/bootstrap.py
 
-It needs only the standard library and runs under the system's Python. Idempotent: a stamp records everything that the
-set-up depends on, so that a second call returns at once. If something must be installed by hand first, it prints one
-line on stderr and returns exit status 2.
+It needs only the standard library and runs under the system's Python. Idempotent: build/bootstrap.stamp holds a digest
+of everything that the set-up depends on, so that a second run returns at once. If something must be installed by hand
+first, the program prints one line on stderr and returns exit status 2.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _EXIT_INTERRUPTED = 130
 def _inputs_digest() -> str:
     """Return a digest of everything that the set-up depends on.
 
-    Of pyproject.toml it takes only the tables of the build and the dependencies, so that a new lint rule does not
-    install everything again.
+    Only the tables of the build and the dependencies are taken from pyproject.toml, so that a new lint rule there does
+    not cause everything to be installed again.
     """
     import tomllib  # noqa: PLC0415 - absent from Pythons that are too old, which `main` refuses with a message
 
@@ -99,7 +99,7 @@ def _install_python_packages() -> None:
 
 
 def _install_bindings() -> None:
-    """Install llama-cpp-python from the verified archive, without its own library; LLAMA_CPP_LIB_PATH names ours."""
+    """Install llama-cpp-python from the verified archive, without building the libllama that the archive contains."""
     _run(str(VENV_PYTHON), "native/tools/llama_source.py", "fetch")
     sys.path.insert(0, str(ROOT / "native/tools"))
     import llama_source  # noqa: PLC0415 - it is in another folder

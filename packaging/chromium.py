@@ -40,7 +40,7 @@ exec "$root/usr/lib/chromium/chromium" "$@"
 
 
 def find(build: Path = BUILD) -> str | None:
-    """Return the path of a browser; None if there is none yet."""
+    """Return the browser that VARIABLE names, the unpacked one, or the first on PATH; None if there is none."""
     named = os.environ.get(VARIABLE)
     if named:
         return named
@@ -71,7 +71,7 @@ def provide(build: Path) -> str:
 
 
 def _starts(program: str) -> bool:
-    """Return whether a program runs; on Ubuntu `chromium-browser` may only print that it needs a snap."""
+    """Return whether a browser starts; Ubuntu's `chromium-browser` may only print that it needs a snap."""
     try:
         done = subprocess.run([program, "--version"], capture_output=True, timeout=_START_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -89,7 +89,7 @@ def _unpack(prefix: Path) -> str:
 
 
 def main() -> int:
-    """Provide a browser; if that fails, print one line with the remedy."""
+    """Provide a browser; if that fails, print one line with the remedy. Returns the exit status."""
     return system_packages.run_provider("browser", provide, BUILD)
 
 

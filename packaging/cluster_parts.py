@@ -47,12 +47,12 @@ class Servers:
     libraries: tuple[Path, ...] = ()
 
     def environment(self) -> dict[str, str]:
-        """Return the variables with which the programs find their libraries."""
+        """Return the environment variables with which the programs find their libraries; {} if they need none."""
         return {"LD_LIBRARY_PATH": ":".join(map(str, self.libraries))} if self.libraries else {}
 
 
 def find(build: Path = BUILD, system: Path = Path("/")) -> Servers | None:
-    """Return this machine's servers, or else those unpacked into `build`; None if neither has both servers."""
+    """Return the installed servers, or else those unpacked into `build`; None if neither has both."""
     prefix = build / "cluster"
     installed = _servers_under(system)
     if installed is not None:

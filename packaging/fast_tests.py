@@ -34,7 +34,7 @@ _TIMEOUT_S = 900
 
 
 def command(part: str) -> list[str]:
-    """Return pytest's command line for one of `PARTS`."""
+    """Return pytest's command line for a part, a key of `PARTS`."""
     selection = f"not ({' or '.join(LEFT_OUT)})"
     left_out = [f"--ignore={folder}" for folder in (*SLOW_FOLDERS, *SKIPPING_FOLDERS)]
     report = f"--junitxml={_report(part)}"
@@ -46,7 +46,7 @@ def _report(part: str) -> Path:
 
 
 def run_parts() -> dict[str, int]:
-    """Run all parts at once and print the output of each as it ends; return their exit statuses."""
+    """Run all `PARTS` at once and print the output of each; return their exit statuses by name."""
     running = {}
     for part in PARTS:
         _report(part).unlink(missing_ok=True)

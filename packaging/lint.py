@@ -32,7 +32,7 @@ def _tool(name: str) -> str:
 
 
 def checks(*, fix: bool) -> dict[str, list[str]]:
-    """Return the commands by name: with `fix` those that change files, otherwise those that only check."""
+    """Return the command lines by name: if `fix`, of tools that change files, otherwise of those that only check."""
     cpp = cpp_files()
     if fix:
         return {

@@ -29,7 +29,7 @@ def generated_files(package: Path) -> dict[str, Path]:
 def generate(shared: Path, output: Path) -> int:
     """Generate code for every proto under `shared`/meshnet/v1 into `output`/meshnet/v1; return the number of protos.
 
-    protoc gets the source root, so that the generated imports read `from meshnet.v1 import ...`.
+    protoc searches for protos under `shared`, so that generated code has the imports `from meshnet.v1 import ...`.
 
     Raises:
         subprocess.CalledProcessError: protoc refused a file and has printed the reason on stderr.
@@ -49,7 +49,7 @@ def generate(shared: Path, output: Path) -> int:
 
 
 def differences(present: Path, fresh: Path) -> list[str]:
-    """Return the differences between the generated files of two package folders, one line each."""
+    """Return a line for each generated file that differs between two package folders, or is in only one."""
     ours, theirs = generated_files(present), generated_files(fresh)
     found = [f"{name}: no proto generates it" for name in sorted(ours.keys() - theirs.keys())]
     found += [f"{name}: missing" for name in sorted(theirs.keys() - ours.keys())]
@@ -58,7 +58,7 @@ def differences(present: Path, fresh: Path) -> list[str]:
 
 
 def check(shared: Path) -> int:
-    """Compare the generated files of the checkout with fresh ones, print counts and return the exit status."""
+    """Compare the checkout's generated files with newly generated ones, print counts, return the exit status."""
     with tempfile.TemporaryDirectory() as scratch:
         protos = generate(shared, Path(scratch))
         fresh = Path(scratch) / "meshnet/v1"

@@ -72,18 +72,18 @@ def can_load(name: str) -> bool:
 
 
 def folders(prefix: Path) -> list[Path]:
-    """Return the folders of an unpacked prefix that hold libraries."""
+    """Return the folders under `prefix` that hold shared libraries."""
     return sorted({path.parent for path in prefix.rglob("lib*.so.*")})
 
 
 def missing(build: Path) -> list[str]:
-    """Return the packages that neither this machine nor the prefix has, in a stable order."""
+    """Return the packages of those LIBRARIES that neither this machine nor build/qt has, in a stable order."""
     unpacked = {path.name for folder in folders(build / "qt") for path in folder.iterdir()}
     return sorted({LIBRARIES[name] for name in LIBRARIES if name not in unpacked and not can_load(name)})
 
 
 def environment(build: Path = BUILD) -> dict[str, str]:
-    """Return the variables with which a program finds the unpacked libraries; {} if nothing was unpacked."""
+    """Return environment variables with which programs find the unpacked libraries; {} if none was unpacked."""
     unpacked = [str(folder) for folder in folders(build / "qt")]
     if not unpacked:
         return {}
@@ -111,7 +111,7 @@ def provide(build: Path) -> str:
 
 
 def main() -> int:
-    """Provide the libraries; if that fails, print one line with the remedy."""
+    """Provide the libraries; if that fails, print one line with the remedy. Returns the exit status."""
     return system_packages.run_provider("Qt's libraries", provide, BUILD)
 
 

@@ -1,8 +1,8 @@
-"""Build missing things and run everything: Python, native, end to end. `make test`.
+"""`make test`: builds the programs that tests need and runs all tests: Python, native and end-to-end ones.
 
-Writes JUnit files to build/reports and ends with the slowest tests and one JSON line of counts. No skip is allowed.
-Exit status 1 when anything failed, or when the Python or the native part ran no test: a run that tests nothing is not
-a success. Only the tests that need PostgreSQL and Redis are left to `make cluster`.
+The program writes JUnit files to build/reports. At its end it prints the slowest tests and one JSON line of counts. The
+exit status is 1 if a test failed or was skipped, or if the Python or the native part ran no test: a run that tests
+nothing is not a success. Only the tests that need PostgreSQL and Redis are left to `make cluster`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SLOWEST_SHOWN = 10
 
 @dataclass
 class Counts:
-    """Number of tests that ran, by part, and of those that were skipped or failed."""
+    """How many tests ran in each part, and how many tests of all parts were skipped or failed."""
 
     python: int = 0
     native: int = 0
@@ -51,7 +51,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class PartResult:
-    """Counts of one JUnit file. `ran` leaves skipped tests out."""
+    """Numbers of tests in one JUnit file. `ran` does not include the skipped ones."""
 
     ran: int
     skipped: int
@@ -59,7 +59,7 @@ class PartResult:
 
 
 def read_junit(path: Path) -> PartResult:
-    """Count the test cases of a JUnit file; a missing file is a failure: the part died before it could write."""
+    """Count the tests of a JUnit file. A missing file counts as one failure: pytest or ctest died before its end."""
     if not path.is_file():
         return PartResult(ran=0, skipped=0, failed=1)
     cases = _cases(path)
@@ -73,7 +73,7 @@ def _cases(path: Path) -> list[ET.Element]:
 
 
 def slowest_tests(paths: Iterable[Path], count: int = _SLOWEST_SHOWN) -> list[tuple[float, str]]:
-    """Return seconds and name of the slowest cases in these JUnit files, slowest first; a file may be missing."""
+    """Return (seconds, name) of the `count` slowest tests in JUnit files, slowest first; a file may be missing."""
     cases = [case for path in paths if path.is_file() for case in _cases(path)]
     named = [(float(case.get("time", 0)), f"{case.get('classname')}.{case.get('name')}") for case in cases]
     return heapq.nlargest(count, named)
@@ -87,7 +87,7 @@ def print_slowest(paths: Iterable[Path]) -> None:
 
 
 def exit_status(counts: Counts) -> int:
-    """Return 1 for any failure or skip, or where nothing was tested."""
+    """Return 1 if a test failed or was skipped, or if the Python or the native part ran no test; otherwise 0."""
     return 1 if counts.failed or counts.skipped or not counts.python or not counts.native else 0
 
 
@@ -127,7 +127,7 @@ def _ctest(report: Path) -> list[str]:
 
 
 def run_everything() -> Counts:
-    """Provide and build missing things, then run all parts in order. If one fails, the run fails, but goes on."""
+    """Run `PREPARATIONS`, then all tests, and return the counts. If a step fails, the others still run."""
     counts = Counts()
     for command in PREPARATIONS:
         counts.failed += 1 if _run([sys.executable, *command]) else 0
@@ -142,7 +142,7 @@ def run_everything() -> Counts:
 
 
 def main() -> int:
-    """Run everything; print the slowest tests and, last, the line of counts."""
+    """Run everything; print the slowest tests and, last, the line of counts. Returns the exit status."""
     REPORTS.mkdir(parents=True, exist_ok=True)
     counts = run_everything()
     print_slowest(REPORTS / name for name in ("python.xml", "native.xml", "e2e.xml"))

@@ -1,4 +1,4 @@
-"""Provides the Debian and Ubuntu packages that the native build needs: installs them, or unpacks them into a prefix.
+"""Provides the Debian and Ubuntu packages that the native build needs: installs them, or unpacks them into a folder.
 
 If the user is root, or sudo asks for no password, packages are installed. Otherwise nothing outside the checkout
 changes: apt downloads the missing packages with their dependencies (and checks them against its signed lists), and they
@@ -77,7 +77,7 @@ def missing_packages() -> list[str]:
 
 
 def root_command() -> list[str] | None:
-    """Return the prefix that runs a command as root; [] if the user is root, None if root is not available."""
+    """Return the words to put before a command to run it as root: [] if the user is root, None if impossible."""
     if os.geteuid() == 0:
         return []
     if shutil.which("sudo") is None:
@@ -107,7 +107,7 @@ def unpack(packages: list[str], prefix: Path, *, leave_out: re.Pattern[str] = _N
     Args:
         packages: their names.
         prefix: the folder to unpack into; if it exists, it is replaced.
-        leave_out: dependencies that are not unpacked, in addition to those that never are.
+        leave_out: matches names of packages that are not unpacked, beside those of `_NEVER_UNPACKED`.
 
     Raises:
         MissingPrerequisiteError: apt does not know a package, or failed.
@@ -135,10 +135,10 @@ def unpack(packages: list[str], prefix: Path, *, leave_out: re.Pattern[str] = _N
 
 
 def complete_links(prefix: Path, root: Path) -> int:
-    """Point broken links of an unpacked prefix to the same path under `root`; return the number of mended links.
+    """Point broken `*.so` links under `prefix` to the same path under `root`; return the number of mended links.
 
-    A development package contains a link to a library of another package. If the machine has that package installed, it
-    is not unpacked and the link is broken; the linker would then take a static library instead.
+    A development package contains a link to a library of another package. If that package is installed on the machine,
+    it is not unpacked and the link is broken; the linker would then take a static library instead.
     """
     count = 0
     for link in prefix.rglob("*.so"):
@@ -163,7 +163,7 @@ def _simulate(packages: list[str], options: list[str]) -> list[tuple[str, str]]:
 
 
 def _lists_options(packages: list[str], work: Path) -> list[str]:
-    """Return apt options that select package lists: the system's if they suffice, otherwise fresh ones under `work`."""
+    """Return apt options that select the system's package lists; if these do not suffice, download lists to `work`."""
     # Name the status file explicitly; otherwise a state folder of our own would come with an empty one.
     private = ["Debug::NoLocking=1", f"Dir::Cache={work}/cache", "Dir::State::status=/var/lib/dpkg/status"]
     options = [part for setting in private for part in ("-o", setting)]
@@ -201,7 +201,7 @@ def provide(build: Path) -> str:
 
 
 def run_provider(name: str, provider: Callable[[Path], str], build: Path) -> int:
-    """Run a provider as a program: print its line; if a prerequisite is missing, print that on stderr and return 2."""
+    """Call `provider(build)` and print its line; return 0, or 2 after an error line if a prerequisite is missing."""
     build.mkdir(exist_ok=True)
     try:
         print(provider(build))

@@ -24,13 +24,13 @@ _INSTALL_TIMEOUT_S = 1800
 
 
 def commands() -> list[list[str]]:
-    """Return the commands that install PyTorch; run them in order until one succeeds."""
+    """Return the command lines that can install PyTorch; they are tried in order until one succeeds."""
     torch = [*_pip(), f"torch=={VERSION}+cpu"]
     return [torch, [*torch, "--extra-index-url", CPU_INDEX]]
 
 
 def provide() -> bool:
-    """Install PyTorch and LIBRARIES unless some version is installed; return whether all are. Idempotent."""
+    """Install PyTorch and LIBRARIES, if no version of them is installed; return whether all are now. Idempotent."""
     if importlib.util.find_spec("torch") is None and not any(_succeeds(command) for command in commands()):
         return False
     missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]

@@ -58,7 +58,7 @@ class Passage:
     is_docstring: bool
 
     def sentences(self) -> Iterator[tuple[int, str]]:
-        """Yield each sentence after the number of the line that it begins on."""
+        """Yield each sentence as a pair: the number of the line that it begins on, and its text."""
         begin = 0
         ends = [(found.start(), found.end()) for found in _SENTENCE_END.finditer(self.text)]
         for end, following in [*ends, (len(self.text), len(self.text))]:
@@ -71,7 +71,7 @@ class Passage:
 
 @dataclass
 class Count:
-    """Words of a folder, and how many of them are each of the judged ones."""
+    """The number of words in a folder, and of each judged word: those that have a bar in AT_LEAST or AT_MOST."""
 
     words: int = 0
     judged: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*AT_LEAST, *AT_MOST), 0))
@@ -94,7 +94,7 @@ class Count:
         return 1000 * self.judged[word] / self.words if self.words else 0.0
 
     def missed(self) -> list[str]:
-        """Return the judged words whose bar is missed."""
+        """Return the judged words that are rarer, or more frequent, than their bar allows."""
         few = [word for word, bar in AT_LEAST.items() if self.rate(word) < bar]
         return few + [word for word, bar in AT_MOST.items() if self.rate(word) > bar]
 
@@ -143,7 +143,7 @@ def cpp_passages(source: str, path: str) -> list[Passage]:
 
 @dataclass(frozen=True)
 class _Comment:
-    """One line of a comment, without its marks. `is_alone`: no code stands before it."""
+    """One line of a comment, without its `#` or `//`. `is_alone`: no code stands before it on the line."""
 
     line: int
     text: str
@@ -151,7 +151,7 @@ class _Comment:
 
 
 def _joined(comments: Iterable[_Comment], path: str) -> list[Passage]:
-    """Make one passage of the comments that fill consecutive lines; leave out those that are no words for people."""
+    """Make one passage of comments that fill consecutive lines; leave out those for tools and those without words."""
     blocks: list[list[_Comment]] = []
     for comment in comments:
         if _DIRECTIVE.match(comment.text.strip()):
@@ -170,7 +170,7 @@ def _joined(comments: Iterable[_Comment], path: str) -> list[Passage]:
 
 
 def read_root(checkout: Path, root: str) -> list[Passage]:
-    """Return the passages of one root of product code, by path; generated code and migrations are left out."""
+    """Return the passages of one root of product code, sorted by path, without generated code and migrations."""
     kinds = {".cpp": cpp_passages, ".h": cpp_passages} if root in CPP_ROOTS else {".py": python_passages}
     found = []
     for path in sorted((checkout / root).rglob("*")):
@@ -210,13 +210,13 @@ def print_longest(passages: Iterable[Passage]) -> None:
 
 
 def draw(passages: Iterable[Passage], number: int, seed: int) -> list[Passage]:
-    """Return docstrings at random, and comments for C++, which has no docstrings. Equal seeds draw equal ones."""
+    """Return docstrings of Python and comments of C++, drawn at random; the same seed draws the same ones."""
     drawn_from = [passage for passage in passages if passage.is_docstring or not passage.path.endswith(".py")]
     return random.Random(seed).sample(drawn_from, min(number, len(drawn_from)))  # noqa: S311 - guards no secret
 
 
 def report(checkout: Path, only: str) -> tuple[list[Passage], dict[str, Count]]:
-    """Return the passages and the folders' counts of the roots that hold `only`, or lie in it; "" means all.
+    """Return the passages in the folder `only`, or in all roots if it is "", and their counts by folder.
 
     Raises:
         LookupError: a root holds no words, so its figures would say nothing.
