@@ -11,7 +11,7 @@ std::vector<int> AllowedCores() {
 #ifdef __linux__
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  // Fails if the machine has more cores than the set holds; then no thread is bound.
+  // The call fails if the machine has more cores than a cpu_set_t can name; then no thread is bound.
   if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return cores;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &allowed)) cores.push_back(core);

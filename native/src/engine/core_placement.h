@@ -1,4 +1,4 @@
-// Binds each of the engine's threads to a core of its own if they use all cores.
+// Binds each of an engine's threads to a core of its own, if there is one thread for every core.
 //
 // The kernel often wakes a thread on the core of the thread that wakes it, although another core is free, and leaves it
 // there for a millisecond or more. Meanwhile the step runs at half its speed; and if another program keeps a core busy,
@@ -11,16 +11,19 @@
 
 namespace meshnet {
 
-// The cores that this thread may run on, ascending. Empty if the system does not tell.
+// Numbers of the cores that this thread may run on, ascending. Empty if the system does not tell them.
 std::vector<int> AllowedCores();
 
-// The cores for `threads` threads, one each: all allowed cores, or none if the threads are not to be bound.
+// Chooses the cores to which `threads` threads are bound, one core each. Returns all of `allowed` if there are as many
+// threads as cores and at least two; otherwise none, and no thread is to be bound.
 std::vector<int> CoresToBind(unsigned threads, const std::vector<int>& allowed);
 
-// Binds the calling thread. If the system refuses, returns false and the thread stays unbound.
+// Lets the calling thread run on `cores` only. Returns false and changes nothing if the system refuses, which every
+// system but Linux does.
 bool BindThisThread(const std::vector<int>& cores);
 
-// Restores the calling thread's cores at the end of a scope in which library code may bind it.
+// Remembers on which cores the calling thread may run, and lets it run on them again at the end of the scope. It is for
+// scopes in which library code may bind the thread to other cores.
 class KeepsCores {
  public:
   KeepsCores() : cores_(AllowedCores()) {}

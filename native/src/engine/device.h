@@ -1,4 +1,4 @@
-// A compute device as the engine's library reports it.
+// A compute device, such as a CPU or a GPU, as ggml reports it.
 #ifndef MESHNET_ENGINE_DEVICE_H_
 #define MESHNET_ENGINE_DEVICE_H_
 

@@ -7,20 +7,20 @@
 
 namespace meshnet {
 
-// The defaults are the settings of this build if Load asks for nothing else.
+// The settings of one engine. BuildExactClass fills in the members that have no initial value here.
 struct ExactClass {
-  std::string pin;               // upstream commit, 40 hex digits
-  std::string patched_tree;      // SHA-256 of the patched source, 64 hex digits
+  std::string pin;               // commit of llama.cpp, 40 hex digits
+  std::string patched_tree;      // SHA-256 of llama.cpp's source with our patches, 64 hex digits
   std::string backend;           // "cpu", or "fake" in a build without llama.cpp
-  std::string instruction_sets;  // space separated; empty if the compiler's baseline is used
-  bool repack = true;            // weights rearranged for the CPU's kernels at load
+  std::string instruction_sets;  // separated by spaces; empty if the build uses the compiler's baseline
+  bool repack = true;            // whether a load rearranges weights for the CPU's kernels
   std::string flash_attention = "auto";
   std::string kv_type_k = "f16";
   std::string kv_type_v = "f16";
   std::uint32_t ubatch_rows = 512;
 };
 
-// The exact class of this build with its defaults.
+// The exact class of this build if a load changes no setting.
 ExactClass BuildExactClass();
 
 }  // namespace meshnet

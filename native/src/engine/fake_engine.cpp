@@ -27,14 +27,15 @@ constexpr std::uint32_t kMaxWidth = 1u << 16;
 constexpr std::uint32_t kMaxSessions = 1024;
 constexpr std::uint32_t kMaxContextLength = 1u << 20;
 
-// The largest integer below the modulus, as the coarsest codec may round it.
+// The largest value that a row may hold: 65520, the largest integer below the modulus, as the coarsest codec rounds it.
 constexpr float kMaxTaken = 65536.0f;
 
-// A peer's row may hold any finite number. A layer of this engine gives integers below the modulus, which a codec may
-// change a little.
+// Whether a layer of this engine can have given this value: an integer below the modulus, which a codec may have
+// changed a little. A peer's row may hold any finite number.
 bool MayBeGiven(float value) { return value >= 0.0f && value <= kMaxTaken; }
 
-// If a codec has changed a value, its bits are used, so that no difference is lost.
+// The integer below the modulus for which a row's value stands. If a codec has changed the value, the integer is made
+// from its bits, so that different values give different rows.
 std::uint64_t ResidueOf(float value) {
   if (value < static_cast<float>(kModulus) && value == std::floor(value)) return static_cast<std::uint64_t>(value);
   return std::bit_cast<std::uint32_t>(value) % kModulus;
@@ -149,7 +150,7 @@ Status FakeEngine::Step(std::span<const StepSlice> slices, std::vector<StepResul
     }
     (*results)[i].status = std::move(status);
   }
-  // The spans are made last, because the buffers may move while they grow.
+  // The spans are made last, because hidden_ and logits_ may move while they grow.
   std::size_t hidden_at = 0;
   std::size_t logits_at = 0;
   for (std::size_t i = 0; i < slices.size(); ++i) {
@@ -161,7 +162,7 @@ Status FakeEngine::Step(std::span<const StepSlice> slices, std::vector<StepResul
     hidden_at += hidden_size;
     logits_at += logits_size;
   }
-  // Computing time of the simulated engine; the real computation above is a part of it.
+  // Sleeps until the step has taken the simulated time, of which the computation above is a part.
   std::this_thread::sleep_until(begin + step_time_ + row_time_ * rows_run);
   return Status::Ok();
 }
@@ -185,6 +186,7 @@ void FakeEngine::RunSlice(const StepSlice& slice) {
   }
 }
 
+// For each layer l at position p, with the row h, the layer's state a of the position before, and the modulus M:
 // a'[i] = (31 a[i] + h[i] + l + 1) mod M, then h'[i] = (3 h[i] + a'[(i + 1) mod width] + p) mod M.
 void FakeEngine::RunRow(Sequence* sequence, std::vector<std::uint64_t>* row) {
   const std::size_t layers = layers_.layer_end - layers_.layer_begin;
@@ -226,7 +228,8 @@ Status FakeEngine::Rewind(SequenceId sequence, std::uint64_t length) {
   return Status::Ok();
 }
 
-// Every row's states lie one after the other, so all of them can be truncated: a kNotTruncated state has no bytes.
+// The states are kept for every position, so a sequence can be truncated at each, and a kNotTruncated state has no
+// bytes.
 Result<SequenceState> FakeEngine::Save(SequenceId sequence, StateScope scope) {
   if (!IsOpen(sequence)) return Status(Code::kUnknownSession, "the sequence is not open");
   const Sequence& held = sequences_[static_cast<std::size_t>(sequence)];

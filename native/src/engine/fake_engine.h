@@ -1,6 +1,6 @@
-// A model without weights: deterministic integer arithmetic of the right shapes, so that all code around an engine can
-// be tested without a model. Values are integers below 65521 held in f32; they are exact and do not depend on how the
-// layers are cut. Source: docs/wire.md, FakeEngine.
+// An engine whose model has no weights: it computes rows of the right shapes by integer arithmetic, so that all code
+// around an engine can be tested without a model. Values are integers below 65521 held in f32. They are exact, and they
+// are the same however the layers are divided into shards. Source: docs/wire.md, FakeEngine.
 #ifndef MESHNET_ENGINE_FAKE_ENGINE_H_
 #define MESHNET_ENGINE_FAKE_ENGINE_H_
 
@@ -14,7 +14,8 @@ namespace meshnet {
 
 class FakeEngine : public ShardEngine {
  public:
-  // kLayersOutOfRange, kInvalidArgument. Calls the observer with 0 and 1.
+  // Makes the engine at once and calls the observer with 0, then with 1. kLayersOutOfRange, kInvalidArgument (a size or
+  // a limit is out of range), kCancelled (the observer returned false).
   static Result<std::unique_ptr<ShardEngine>> Load(const LoadPlan& plan, const LoadObserver& observer);
 
   const ShardFacts& facts() const override { return facts_; }
@@ -28,7 +29,7 @@ class FakeEngine : public ShardEngine {
   bool IsUsable(SequenceId sequence) const override;
 
  private:
-  // KV of one sequence: for each position the states of all owned layers, [n_owned_layers, width].
+  // The stand-in for the KV cache of one sequence: `states` is [length, layers of the shard, width].
   struct Sequence {
     bool is_open = false;
     std::uint64_t length = 0;
@@ -46,10 +47,10 @@ class FakeEngine : public ShardEngine {
   const ShardFacts facts_;
   const LayerSpan layers_;
   const std::uint32_t width_;
-  const std::chrono::microseconds row_time_;   // of one row, all owned layers
-  const std::chrono::microseconds step_time_;  // of a step, without its rows
+  const std::chrono::microseconds row_time_;   // time of one row through all layers of the shard
+  const std::chrono::microseconds step_time_;  // time that a step takes in addition to that of its rows
   std::vector<Sequence> sequences_;
-  std::vector<float> hidden_;  // of the last step, all slices in order
+  std::vector<float> hidden_;  // hidden rows that the last step gave, all slices in order
   std::vector<float> logits_;
 };
 

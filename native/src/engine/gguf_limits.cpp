@@ -9,17 +9,17 @@
 namespace meshnet {
 namespace {
 
-// The same limits as meshnet.artifact.gguf.limits, by which nodes check a file before a worker sees it.
+// The limits are those of meshnet.artifact.gguf.limits, with which a node checks a file before its worker opens it.
 constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMaxTensors = 131'072;
 constexpr std::uint64_t kMaxKeys = 65'536;
 constexpr std::uint64_t kMaxKeyBytes = 65'535;
 constexpr std::uint64_t kMaxNameBytes = 63;
 constexpr std::uint64_t kMaxStringBytes = std::uint64_t{4} << 20;
-constexpr std::uint64_t kMaxArrayElements = std::uint64_t{3} << 20;  // of all arrays together
+constexpr std::uint64_t kMaxArrayElements = std::uint64_t{3} << 20;  // in all arrays together
 constexpr std::uint32_t kMaxDimensions = 4;
 
-// Bytes of a scalar by its type's number. Source: ggml's docs/gguf.md.
+// Bytes of a scalar by the number of its GGUF type; 0 for strings and arrays. Source: ggml's docs/gguf.md.
 constexpr std::array<std::uint64_t, 13> kScalarBytes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 constexpr std::uint32_t kString = 8;
 constexpr std::uint32_t kArray = 9;

@@ -1,5 +1,6 @@
-// Limits of a GGUF header, checked before a library allocates memory for it: strings take several times the memory that
-// they have in the file, and the pages of a sparse file cost nothing.
+// Limits of a GGUF header, checked before a library allocates memory for it. Otherwise a small hostile file could fill
+// the machine's memory: a string takes several times its size in the file, and a sparse file is long without taking
+// disk space.
 #ifndef MESHNET_ENGINE_GGUF_LIMITS_H_
 #define MESHNET_ENGINE_GGUF_LIMITS_H_
 
@@ -9,8 +10,9 @@
 
 namespace meshnet {
 
-// Reads through the header of a file that begins as GGUF, in little memory; does not check its meaning. kFileMissing,
-// kTruncated (the header is cut off), kNotGguf (a count or a length is larger than any model's).
+// Reads a GGUF file's header from beginning to end without holding it in memory, and checks its counts and lengths, but
+// not its meaning. The caller has checked the magic. kFileMissing, kTruncated (the header is cut off), kNotGguf (a
+// count or a length is larger than any model's).
 Status CheckGgufLimits(const std::string& path);
 
 }  // namespace meshnet

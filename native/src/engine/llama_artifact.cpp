@@ -21,7 +21,7 @@ namespace {
 constexpr std::array kArchitectures = {"llama",  "qwen2",     "qwen3",     "qwen3moe", "glm4moe",  "gpt-oss",
                                        "gemma3", "deepseek2", "deepseek4", "qwen35",   "qwen35moe"};
 constexpr std::uint32_t kMaxParts = 1000;
-constexpr std::uint32_t kMaxLayers = 4096;  // each layer is looked up by name
+constexpr std::uint32_t kMaxLayers = 4096;  // a limit on the search for each layer's tensors by name
 
 struct Free {
   void operator()(gguf_context* context) const { gguf_free(context); }
@@ -45,7 +45,7 @@ Result<Header> ReadHeader(const std::string& path) {
   return header;
 }
 
-// Checks that every tensor lies inside the file: llama.cpp maps it and would fault if it were shorter.
+// Checks that every tensor lies inside the file, so that a file that is cut off is refused before llama.cpp reads it.
 Status CheckExtents(const gguf_context* header, const std::string& path) {
   std::error_code error;
   const std::uint64_t file_bytes = std::filesystem::file_size(path, error);
@@ -61,7 +61,8 @@ Status CheckExtents(const gguf_context* header, const std::string& path) {
   return Status::Ok();
 }
 
-// The names that llama.cpp expects of parts: "<name>-00001-of-00003.gguf".
+// The path of a part, counted from 1, by the names that llama.cpp expects: "<name>-00001-of-00003.gguf". Empty if
+// `first` is not so named.
 std::string PartPath(const std::string& first, std::uint32_t part, std::uint32_t count) {
   std::array<char, 32> from{};
   std::array<char, 32> to{};
@@ -96,15 +97,15 @@ Status CheckParts(const std::string& first, std::uint32_t count, Tensors* tensor
 
 std::string LayerTensor(std::uint32_t layer, const char* name) { return "blk." + std::to_string(layer) + "." + name; }
 
-// Number of layers at the end that draft tokens and are no part of the ordinary graph. A DeepSeek-V4 file may count
-// such layers without having them; llama.cpp checks in the same way.
+// Number of layers at the model's end that only draft tokens. A DeepSeek-V4 file may count such layers in its header
+// (`counted`) without having their tensors; llama.cpp finds that out in the same way.
 std::uint32_t DraftLayers(const LlamaArtifact& artifact, std::uint32_t counted, const Tensors& tensors) {
-  if (counted == 0) return 0;  // CheckFigures has checked that it is smaller than the number of blocks
+  if (counted == 0) return 0;  // otherwise smaller than the number of blocks: CheckFigures
   const std::string probe = LayerTensor(artifact.n_layers - counted, "nextn.eh_proj.weight");
   return artifact.architecture == "deepseek4" && !tensors.contains(probe) ? 0 : counted;
 }
 
-// Bytes of the blocks behind the last layer, which belong to the tail.
+// Bytes of the blocks from number `layers` up to `blocks`. They draft tokens and belong to the tail.
 std::uint64_t NextnBytes(std::uint32_t layers, std::uint32_t blocks, const Tensors& tensors) {
   std::uint64_t bytes = 0;
   for (std::uint32_t block = layers; block < blocks; ++block) {
@@ -117,8 +118,9 @@ std::uint64_t NextnBytes(std::uint32_t layers, std::uint32_t blocks, const Tenso
   return bytes;
 }
 
-// End of the layers that choose experts by token id, or by whether a row has one (an image's rows have none). Source:
-// patch 0014, llama_model::needs_token_ids; meshnet.artifact.model.seam has the same rule.
+// One more than the last layer that chooses experts by token id, or by whether a row has a token id (an image's rows
+// have none); 0 if there is no such layer. Source: patch 0014, llama_model::needs_token_ids;
+// meshnet.artifact.model.seam has the same rule.
 std::uint32_t TokenIdLayersEnd(std::uint32_t layers, const Tensors& tensors) {
   for (std::uint32_t layer = layers; layer > 0; --layer) {
     if (tensors.contains(LayerTensor(layer - 1, "ffn_gate_tid2eid.weight")) ||

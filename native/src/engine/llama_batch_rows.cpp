@@ -5,7 +5,7 @@
 namespace meshnet {
 namespace {
 
-// Positions of a row without a token id, in models that also rotate by an image's height and width.
+// How many positions a row without a token id has in models that also rotate by an image's height and width.
 constexpr std::size_t kImagePositions = 4;
 
 bool RotatesByImage(const llama_model* model) {
@@ -46,7 +46,7 @@ bool LlamaBatchRows::wants_logits() const {
   return std::any_of(wants_logits_.begin(), wants_logits_.end(), [](auto wants) { return wants != 0; });
 }
 
-// A row of text has its position in the first three of the four image positions; the last one is 0.
+// Gives each row four positions. A row of text has its own position in the first three and 0 in the last.
 void LlamaBatchRows::SpreadPositions() {
   const std::size_t rows = sequence_ids_.size();
   positions_.resize(kImagePositions * rows, 0);
@@ -63,7 +63,8 @@ llama_batch LlamaBatchRows::Batch() {
   for (std::size_t i = 0; i < rows; ++i) sequence_pointers_[i] = &sequence_ids_[i];
   llama_batch batch{};
   batch.n_tokens = static_cast<std::int32_t>(rows);
-  // llama.cpp tells the kind of rows by which of the two is set; their widths were checked slice by slice.
+  // By `token` and `embd` llama.cpp knows whether rows are token ids, hidden rows or both. Their widths are checked
+  // already.
   batch.token = takes_token_ids_ ? tokens_.data() : nullptr;
   batch.embd = is_head_ ? nullptr : hidden_.data();
   batch.pos = positions_.data();

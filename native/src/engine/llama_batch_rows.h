@@ -1,4 +1,5 @@
-// The rows of a step as a llama_batch. Its memory is kept from step to step. Not thread-safe.
+// Collects the rows of a step and hands them to llama.cpp as one llama_batch. Its buffers are reused from step to step.
+// Not thread-safe.
 #ifndef MESHNET_ENGINE_LLAMA_BATCH_ROWS_H_
 #define MESHNET_ENGINE_LLAMA_BATCH_ROWS_H_
 
@@ -13,20 +14,20 @@ namespace meshnet {
 
 class LlamaBatchRows {
  public:
-  // `facts` and `model` describe the layers that the rows are for.
+  // `facts` and `model` are those of the shard that is to compute the rows.
   LlamaBatchRows(const ShardFacts& facts, const llama_model* model);
 
   void Clear();
 
-  // Adds a slice that was checked against the facts; `slot` is llama.cpp's sequence for it.
+  // Adds the rows of a slice that CheckSlice has accepted. `slot` is the number of the slice's sequence in llama.cpp.
   void Add(const StepSlice& slice, llama_seq_id slot);
 
   bool empty() const { return sequence_ids_.empty(); }
 
-  // Whether the logits of any row are wanted; always false outside the tail.
+  // Whether the logits of at least one row are wanted; always false if the shard is not the tail.
   bool wants_logits() const;
 
-  // All rows, in the order in which they were added. Valid until the next call.
+  // All rows, in the order in which they were added. The batch is valid until Clear, Add or Batch is called again.
   llama_batch Batch();
 
  private:
@@ -35,12 +36,14 @@ class LlamaBatchRows {
   const bool is_head_;
   const bool is_tail_;
   const bool takes_token_ids_;
-  const bool takes_image_positions_;  // four positions a row, if rows come without token ids
-  // [rows] each. The head fills tokens_; other stages fill hidden_ [rows, input_width], and tokens_ if they need token
-  // ids.
+  // Whether a row has four positions, for models that also rotate by an image's height and width. Rows with token ids
+  // never do.
+  const bool takes_image_positions_;
+  // One element for each row, unless another shape is given. The head fills only tokens_. Other stages fill hidden_,
+  // which is [rows, input_width], and also tokens_ if their contract needs token ids.
   std::vector<llama_token> tokens_;
   std::vector<float> hidden_;
-  std::vector<llama_pos> positions_;  // [4, rows] in a batch with image positions
+  std::vector<llama_pos> positions_;  // [4, rows] if takes_image_positions_
   std::vector<std::int32_t> sequence_counts_;
   std::vector<llama_seq_id> sequence_ids_;
   std::vector<llama_seq_id*> sequence_pointers_;

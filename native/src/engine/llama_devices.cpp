@@ -5,7 +5,7 @@
 namespace meshnet {
 namespace {
 
-// `enum`: a function of the same name hides the type.
+// The parameter's type needs the word `enum`, because ggml has a function with the same name.
 const char* TypeName(enum ggml_backend_dev_type type) {
   switch (type) {
     case GGML_BACKEND_DEVICE_TYPE_CPU:

@@ -1,4 +1,4 @@
-// Compute devices as ggml sees them. llama_*.cpp are the only files that include llama.h and ggml headers.
+// Lists the compute devices that ggml reports.
 #ifndef MESHNET_ENGINE_LLAMA_DEVICES_H_
 #define MESHNET_ENGINE_LLAMA_DEVICES_H_
 
@@ -8,7 +8,7 @@
 
 namespace meshnet {
 
-// Returns ggml's devices in its order. Call from one thread: backends register on first use.
+// Returns ggml's devices in ggml's order. Call on one thread only: ggml loads its backends at the first call.
 std::vector<Device> ListLlamaDevices();
 
 }  // namespace meshnet

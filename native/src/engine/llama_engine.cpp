@@ -26,14 +26,14 @@ namespace {
 constexpr std::uint32_t kDefaultContextLength = 2048;
 constexpr std::uint32_t kDefaultSessions = 4;
 constexpr std::uint32_t kDefaultUbatchRows = 512;
-// Rows that a prompt chunk may have whatever the graph's size: llama.cpp cuts larger chunks.
+// A step takes at least so many rows, even if ubatch_rows is smaller: llama.cpp cuts a batch into ubatches.
 constexpr std::uint32_t kMinBatchRows = 512;
-// Rows with logits a step; the output buffer is rows x vocabulary floats.
+// A step gives logits for at least so many rows; they take rows x vocabulary floats of memory.
 constexpr std::uint32_t kMinOutputRows = 64;
-constexpr std::uint32_t kMaxSessions = 64;  // LLAMA_MAX_SEQ is larger; cells are the real limit
+constexpr std::uint32_t kMaxSessions = 64;  // LLAMA_MAX_SEQ is larger, but the memory for KV cells runs out before
 constexpr std::uint32_t kMaxThreads = 256;
 constexpr llama_seq_id kNoSlot = -1;
-// Copy speed of moved cells, an estimate.
+// An estimate of the speed at which a moved sequence's cells are copied.
 constexpr std::uint64_t kCopyBytesPerNs = 4;
 
 struct Free {
@@ -44,7 +44,8 @@ struct Free {
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
 
-// The threads of one engine: ggml's pool, and the core for the computing thread if threads are bound.
+// The threads of one engine: ggml's pool, and the core to which the compute thread is to bind itself, if threads are
+// bound.
 struct EngineThreads {
   Owned<ggml_threadpool> pool;
   std::optional<int> own_core;
@@ -78,7 +79,7 @@ Result<LoadPlan> Complete(LoadPlan plan, const LlamaArtifact& artifact) {
     return Status(Code::kInvalidArgument,
                   "a context longer than the model's " + std::to_string(artifact.context_length));
   }
-  // Cells belong to sequences, so fewer cells in all mean fewer sequences.
+  // Each sequence has cells of its own for a whole context, so a limit on the cells is a limit on the sequences.
   if (plan.kv_cells > 0) plan.max_sessions = std::min(plan.max_sessions, plan.kv_cells / plan.context_length);
   if (plan.max_sessions < 1 || plan.max_sessions > kMaxSessions || plan.threads > kMaxThreads ||
       plan.ubatch_rows > kMaxRows) {
@@ -106,7 +107,7 @@ llama_context_params ContextParams(const LoadPlan& plan) {
 
 class LlamaEngine : public ShardEngine {
  public:
-  // `profile` is attached to the context; may be null.
+  // `profile` is null, or is attached to `context`.
   LlamaEngine(std::unique_ptr<StepProfile> profile, Owned<llama_model> model, Owned<llama_context> context,
               EngineThreads threads, ShardFacts facts, std::uint32_t max_output_rows)
       : facts_(std::move(facts)),
@@ -143,8 +144,8 @@ class LlamaEngine : public ShardEngine {
  private:
   struct Sequence {
     bool is_open = false;
-    bool is_poisoned = false;     // its cells may hold NaN: not used until the memory is cleared
-    llama_seq_id slot = kNoSlot;  // while the sequence is open or poisoned
+    bool is_poisoned = false;     // its cells may hold NaN, so they are not used until they are cleared
+    llama_seq_id slot = kNoSlot;  // kNoSlot unless the sequence is open or poisoned
     std::uint64_t length = 0;
   };
 
@@ -160,7 +161,7 @@ class LlamaEngine : public ShardEngine {
   void SortBySlot(std::span<const StepSlice> slices);
   void BindToOwnCore();
   Status Decode();
-  // Number of floats in the slice's part of the output.
+  // Number of floats that the slice gets of the step's output.
   std::size_t OutputValues(const StepSlice& slice) const {
     return facts_.is_tail() ? slice.logits_rows.size() * facts_.contract.vocab_size()
                             : std::size_t{slice.rows} * facts_.output_width;
@@ -174,16 +175,16 @@ class LlamaEngine : public ShardEngine {
   const std::unique_ptr<StepProfile> profile_;
   const Owned<llama_model> model_;  // outlives the context, as do the pool and the profile
   const Owned<ggml_threadpool> pool_;
-  std::optional<int> own_core_;  // empty once the computing thread is bound to it
+  std::optional<int> own_core_;  // core for the compute thread; empty once the thread is bound
   const Owned<llama_context> context_;
   const llama_memory_t memory_;
   LlamaBatchRows rows_;
   const llama_pos window_;             // positions that a sliding-window layer sees; 0 if there are no such layers
-  llama_seq_id moved_from_ = kNoSlot;  // its cells are freed after the step
+  llama_seq_id moved_from_ = kNoSlot;  // slot of a moved sequence, whose cells there are freed after the step
   LlamaSlots slots_;
   std::vector<Sequence> sequences_;
-  std::vector<llama_seq_id> slots_used_;  // slots of the step, ascending
-  std::vector<std::size_t> order_;        // slices of the last step in batch order
+  std::vector<llama_seq_id> slots_used_;  // slots of the step's sequences, ascending
+  std::vector<std::size_t> order_;        // indices of the step's slices, in the order of their slots
 };
 
 Status LlamaEngine::Open(SequenceId sequence) {
@@ -247,7 +248,7 @@ Status LlamaEngine::Step(std::span<const StepSlice> slices, std::vector<StepResu
   return Status::Ok();
 }
 
-// Orders the slices by slot, so that llama.cpp computes neighbours at once.
+// Fills order_ with the slices' indices in the order of their slots, so that llama.cpp computes neighbours at once.
 void LlamaEngine::SortBySlot(std::span<const StepSlice> slices) {
   const auto slot = [this, slices](std::size_t i) {
     return InRange(slices[i].sequence) ? At(slices[i].sequence).slot : kNoSlot;
@@ -278,7 +279,8 @@ void LlamaEngine::CloseGap(std::span<const StepSlice> slices) {
   std::sort(slots_used_.begin(), slots_used_.end());
 }
 
-// Called after the step: llama.cpp copies cells when it decodes, and some memories clear freed cells at once.
+// Frees the cells from which a sequence was moved. Call after the step: llama.cpp copies the cells only when it
+// decodes, and some kinds of memory clear freed cells at once.
 void LlamaEngine::FreeMovedCells() {
   const llama_seq_id from = std::exchange(moved_from_, kNoSlot);
   if (from != kNoSlot) llama_memory_seq_rm(memory_, from, -1, -1);
@@ -290,8 +292,8 @@ Status LlamaEngine::Decode() {
   return {Code::kEngineFailed, "llama_decode returned " + std::to_string(code)};
 }
 
-// The outputs of one slice lie together, slices in batch order: on the tail the logits of the wanted rows, on other
-// stages the hidden rows of all rows.
+// Gives each slice its part of the step's output: the logits of its wanted rows on the tail, all of its hidden rows on
+// other stages. The parts lie one after the other, in the order of order_.
 void LlamaEngine::ReadOutputs(std::span<const StepSlice> slices, std::vector<StepResult>* results) {
   const float* next = nullptr;
   if (!facts_.is_tail()) next = llama_get_hidden(context_.get());
@@ -365,8 +367,8 @@ void LlamaEngine::Close(SequenceId sequence) {
   ClearWhenDrained();
 }
 
-// Freed cells keep their contents, and a NaN in them would reach the next user's attention. Cells can be zeroed only
-// all at once, so quarantined sequences wait until no sequence has rows.
+// Clears all cells if there are quarantined ones and no sequence is open. Freed cells keep their contents, and a NaN in
+// them would reach the attention of the next sequence in the slot. llama.cpp can only zero all cells at once.
 void LlamaEngine::ClearWhenDrained() {
   const auto is_open = [](const Sequence& sequence) { return sequence.is_open; };
   const auto is_poisoned = [](const Sequence& sequence) { return sequence.is_poisoned; };
@@ -389,8 +391,8 @@ Owned<llama_model> LoadModel(const LoadPlan& plan, const LlamaArtifact& artifact
   } progress{observer, gave_up};
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = 0;
-  params.load_mtp = false;                  // drafts are not spoken: the tail's nextn blocks stay in the file
-  params.load_mode = LLAMA_LOAD_MODE_NONE;  // into memory of our own: docs/adr/0012-weights-in-own-memory.md
+  params.load_mtp = false;                  // no tokens are drafted, so the tail's nextn blocks stay in the file
+  params.load_mode = LLAMA_LOAD_MODE_NONE;  // the file is read, not mapped: docs/adr/0012-weights-in-own-memory.md
   params.progress_callback_user_data = &progress;
   params.progress_callback = [](float fraction, void* data) {
     const Progress* p = static_cast<const Progress*>(data);
@@ -406,8 +408,8 @@ Owned<llama_model> LoadModel(const LoadPlan& plan, const LlamaArtifact& artifact
                                                              static_cast<std::int32_t>(plan.layers.layer_end), params));
 }
 
-// `pool` is null if there is no memory for it. Strict placement gives the pool's own threads the first cores and leaves
-// the last core to the computing thread, which binds itself.
+// Starts the threads of an engine; `pool` is null if that fails. With strict placement, ggml binds the pool's threads
+// to the first cores and leaves the last core to the compute thread, which binds itself.
 EngineThreads StartThreads(std::uint32_t threads) {
   std::vector<int> cores = CoresToBind(threads, AllowedCores());
   if (!cores.empty() && cores.back() >= GGML_MAX_N_THREADS) cores.clear();

@@ -1,7 +1,9 @@
-// The engine on llama.cpp. llama_*.cpp are the only files that include llama.h and ggml headers.
+// An engine that computes with llama.cpp. Only files whose names begin with llama_ include headers of llama.cpp and
+// ggml.
 //
-// llama.cpp aborts the process if a row count, sequence id or position is bad, so everything is checked before the
-// call. KV cells are per sequence (not unified), so that one session's rows never reach another's attention.
+// llama.cpp ends the process if a row count, sequence id or position is bad, so the engine checks all of them before it
+// calls llama.cpp. Each sequence has KV cells of its own (the cache is not unified), so that one session's rows never
+// reach another's attention.
 #ifndef MESHNET_ENGINE_LLAMA_ENGINE_H_
 #define MESHNET_ENGINE_LLAMA_ENGINE_H_
 
@@ -12,11 +14,11 @@
 
 namespace meshnet {
 
-// Loads the plan's layers of a GGUF file. kFileMissing, kNotGguf, kTruncated, kUnsupportedArchitecture,
-// kLayersOutOfRange, kInvalidArgument, kCancelled (by the observer), kLoadFailed. Any thread; blocks during the load.
-// If the plan asks for rewind states and the model's memory cannot be truncated at every position, states are kept for
-// rewinds: rewinding_engine.h. If the plan asks for a profile, `profile` marks the parts of steps; kInvalidArgument if
-// it is null then.
+// Loads the plan's layers from a GGUF file. Any thread; blocks during the load. kFileMissing, kNotGguf, kTruncated,
+// kUnsupportedArchitecture, kLayersOutOfRange, kInvalidArgument, kCancelled (the observer returned false), kLoadFailed.
+// If the plan asks for rewind states and the model's memory cannot be truncated at every position, the engine is
+// wrapped to keep them (rewinding_engine.h). If the plan asks for a profile, `profile` marks the parts of steps, and a
+// null `profile` is refused with kInvalidArgument.
 Result<std::unique_ptr<ShardEngine>> LoadLlamaEngine(const LoadPlan& plan, const LoadObserver& observer,
                                                      std::unique_ptr<StepProfile> profile = nullptr);
 

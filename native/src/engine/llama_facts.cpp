@@ -38,14 +38,14 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   contract.set_context_length(plan.context_length);
   contract.set_needs_token_ids(llama_model_needs_token_ids(model));
   contract.set_gives_token_ids(plan.layers.layer_end < artifact.token_id_layers_end);
-  // The width that the patched graph really takes and gives, not the header's figure.
+  // The width of the rows that the patched graph takes and gives. It may differ from the width in the file's header.
   const auto seam_width = static_cast<std::uint32_t>(llama_model_n_embd_hidden(model));
   if (plan.layers.layer_begin > 0) facts.input_width = seam_width;
   if (plan.layers.layer_end < artifact.n_layers) facts.output_width = seam_width;
   if (!facts.is_head()) AddHiddenSpec(facts.input_width, contract.mutable_inputs());
   if (!facts.is_tail()) AddHiddenSpec(facts.output_width, contract.mutable_outputs());
   AddCodecs(&contract);
-  // The context-size class picks rope factors; the other rope settings come from the artifact.
+  // llama.cpp chooses rope factors by the context length; all other rope settings come from the artifact.
   contract.set_contract_digest(ContractDigest(plan, contract, "n_ctx_seq=" + std::to_string(llama_n_ctx_seq(context))));
   contract.set_recipe("llama.cpp");
   FillExactClass(plan, contract.mutable_exact_class());
@@ -53,12 +53,12 @@ ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const ll
   facts.kv_cells = facts.max_sequences * plan.context_length;
   facts.max_step_rows = llama_n_batch(context);
   facts.batch_rows = llama_n_ubatch(context);
-  // With cells per sequence, llama.cpp cuts a mixed batch into parts of equal lengths, so a chunk's shape would depend
-  // on the other sessions in its step.
+  // If each sequence has cells of its own, llama.cpp cuts a batch into parts in which all sequences have equally many
+  // rows. So the shapes in which a prompt chunk is computed would depend on the other sessions in its step.
   facts.mixes_phases = false;
   facts.truncates = IsTruncated(model);
   if (facts.is_tail()) facts.nextn_bytes = artifact.nextn_bytes;
-  // llama.cpp counts the file's tensors for a whole model, and the loaded tensors for a range.
+  // Of a whole model llama.cpp reports the size of all tensors in the file, of a range the size of the loaded ones.
   const bool is_whole = facts.is_head() && facts.is_tail();
   facts.weights_bytes = llama_model_size(model) - (is_whole ? artifact.nextn_bytes : 0);
   for (const auto& [buffer_type, memory] : llama_get_memory_breakdown(context)) {

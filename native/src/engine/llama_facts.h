@@ -1,4 +1,4 @@
-// Facts of a loaded range of layers: its boundary contract, its sizes, and the limits of its steps.
+// Gathers the facts of a loaded shard: its boundary contract, its sizes in bytes, and the limits of its steps.
 #ifndef MESHNET_ENGINE_LLAMA_FACTS_H_
 #define MESHNET_ENGINE_LLAMA_FACTS_H_
 
@@ -9,7 +9,8 @@
 
 namespace meshnet {
 
-// `plan` is complete, as it was used to create the model and the context.
+// Returns the facts of the shard that llama.cpp has loaded as `model` and `context`. `plan` is the plan that they were
+// created with: its defaults are replaced by values.
 ShardFacts FactsOf(const LoadPlan& plan, const LlamaArtifact& artifact, const llama_model* model,
                    const llama_context* context);
 

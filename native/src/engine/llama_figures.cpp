@@ -12,8 +12,8 @@
 namespace meshnet {
 namespace {
 
-constexpr std::uint32_t kMaxWindow = 1u << 24;  // llama.cpp multiplies it by the number of sequences, in 32 bits
-// Each iteration adds nodes to every layer's graph.
+constexpr std::uint32_t kMaxWindow = 1u << 24;  // llama.cpp multiplies a window by the number of sequences in 32 bits
+// Bounded because each iteration adds nodes to the graph of every layer.
 constexpr std::uint32_t kMaxSinkhornIterations = 1024;
 constexpr std::size_t kMaxSections = 4;
 
@@ -21,7 +21,7 @@ Status Wrong(std::string_view name) {
   return {Code::kNotGguf, "no model can be computed with this file's " + Quoted(name)};
 }
 
-// Looks up a model's figures by their names without the architecture's prefix.
+// Looks up numbers in a model's header by their keys without the architecture's prefix.
 struct Figures {
   const gguf_context* header;
   const std::string& architecture;
@@ -42,12 +42,12 @@ Status CheckEpsilons(const gguf_context* header) {
   return Status::Ok();
 }
 
-// Whether so many elements of a head can be rotated, in pairs.
+// Whether rope can rotate `rotated` of a head's `head_width` elements, in pairs.
 bool CanRotate(std::uint32_t rotated, std::uint32_t head_width) {
   return rotated > 0 && rotated % 2 == 0 && rotated <= head_width;
 }
 
-// Checks how many pairs of a head are rotated by each part of a position.
+// Checks the array under `key`: how many pairs of a head's elements are rotated by each part of a position.
 Status CheckSections(const gguf_context* header, const std::string& key, std::uint32_t head_width) {
   const std::int64_t id = gguf_find_key(header, key.c_str());
   if (id < 0) return Status::Ok();
@@ -72,7 +72,7 @@ Status CheckRotations(const Figures& figures) {
       figures.Number("attention.key_length", figures.Number("embedding_length", 0) / std::max<std::uint32_t>(1, heads));
   const std::uint32_t rotated = figures.Number("rope.dimension_count", width);
   if (!CanRotate(rotated, width)) return Wrong(figures.Key("rope.dimension_count"));
-  // Layers with windows use the figures of the other layers if they have none of their own.
+  // Layers with sliding windows use the numbers of the other layers if the header has none for them.
   if (!CanRotate(figures.Number("rope.dimension_count_swa", rotated),
                  figures.Number("attention.key_length_swa", width))) {
     return Wrong(figures.Key("rope.dimension_count_swa"));
@@ -80,8 +80,8 @@ Status CheckRotations(const Figures& figures) {
   return CheckSections(figures.header, figures.Key("rope.dimension_sections"), width);
 }
 
-// Whether a tensor must be stored as F32. These are the tensors that are no weight matrices: they are added, multiplied
-// elementwise or convolved with.
+// Whether a tensor must be stored as F32. That holds for all tensors that are not weight matrices: those that are
+// added, multiplied elementwise or convolved.
 bool IsF32Alone(std::string_view tensor) {
   if (!tensor.ends_with(".weight")) return true;
   for (const char* suffix :
@@ -91,7 +91,7 @@ bool IsF32Alone(std::string_view tensor) {
   return tensor.starts_with("rope_");
 }
 
-// Types that no row can be multiplied by; whole numbers are for tables of indices.
+// Whether a tensor has a type by which no row can be multiplied. I32 is allowed in tables of indices.
 bool IsNoWeight(std::string_view tensor, ggml_type type) {
   switch (type) {
     case GGML_TYPE_I8:
@@ -119,7 +119,7 @@ Status CheckFigures(const gguf_context* header, const std::string& architecture)
   }
   const std::uint32_t drafting = figures.Number("nextn_predict_layers", 0);
   if (drafting > 0 && drafting >= figures.Number("block_count", 0)) return Wrong(figures.Key("nextn_predict_layers"));
-  // The loader divides by these.
+  // llama.cpp's loader divides by these numbers.
   for (const char* divisor : {"full_attention_interval", "attention.output_group_count"}) {
     if (figures.Number(divisor, 1) == 0) return Wrong(figures.Key(divisor));
   }

@@ -1,5 +1,6 @@
-// Figures of a model that llama.cpp loads but cannot compute with: its steps fail an assertion on threads that cannot
-// catch it, or never end. Source: ggml/src/ggml-cpu/ops.cpp (norms and rotations), src/models/deepseek4.cpp.
+// Refuses models that llama.cpp loads but cannot compute with because of a number in their header or a tensor's type: a
+// step would fail an assertion on a thread that cannot catch the exception, or never end. Source:
+// ggml/src/ggml-cpu/ops.cpp (norms and rotations), src/models/deepseek4.cpp.
 #ifndef MESHNET_ENGINE_LLAMA_FIGURES_H_
 #define MESHNET_ENGINE_LLAMA_FIGURES_H_
 
@@ -11,10 +12,11 @@
 
 namespace meshnet {
 
-// Checks a model's metadata. kNotGguf, with the figure's name.
+// Checks the numbers in a model's metadata. kNotGguf if a step could not compute with one; the message names its key.
 Status CheckFigures(const gguf_context* header, const std::string& architecture);
 
-// Checks the tensors of one part for types that no step can compute with. kNotGguf, with the tensor's name.
+// Checks the types of the tensors in one file of a model. kNotGguf if a step could not compute with one; the message
+// names the tensor.
 Status CheckTensorTypes(const gguf_context* header);
 
 }  // namespace meshnet

@@ -1,4 +1,4 @@
-// Values of a model's GGUF header by name.
+// Looks up values in a GGUF file's header by their keys.
 #ifndef MESHNET_ENGINE_LLAMA_METADATA_H_
 #define MESHNET_ENGINE_LLAMA_METADATA_H_
 
@@ -11,16 +11,16 @@
 
 namespace meshnet {
 
-// A whole number of a type that llama.cpp reads figures in; none if the key is missing or has another type.
+// The number under `key`; none if the key is missing or its type is neither u16 nor u32.
 std::optional<std::uint32_t> FindNumber(const gguf_context* header, const std::string& key);
 
-// The same; if the value is an array with one number for each layer, the first.
+// As FindNumber; but if the value is an array, which has one number for each layer, its first number.
 std::optional<std::uint32_t> FindFirstNumber(const gguf_context* header, const std::string& key);
 
-// Empty if the key is missing or has another type.
+// The string under `key`; empty if the key is missing or has another type.
 std::string FindString(const gguf_context* header, const char* key);
 
-// The name, quoted for a message.
+// The first 64 characters of a name in double quotes, for a message; `?` stands for each that cannot be printed.
 std::string Quoted(std::string_view name);
 
 }  // namespace meshnet

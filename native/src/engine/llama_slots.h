@@ -1,8 +1,9 @@
-// Maps the engine's sequences to llama.cpp's sequences, called slots.
+// Decides in which slot each of the engine's sequences lies. A slot is a sequence number of llama.cpp.
 //
-// With cells per sequence, llama.cpp computes rows at once only if their sequences are neighbours: every gap in a batch
-// costs a pass over the weights. Sessions end in any order, so the lowest free slot is given out first, and a gap is
-// closed once it has cost as much time as moving a sequence into it. Pure bookkeeping; not thread-safe.
+// Each slot has KV cells of its own. So llama.cpp computes the rows of neighbouring slots in one pass over the weights,
+// and every gap between the slots of a batch costs another pass. Sessions end in any order, which leaves gaps. So the
+// lowest free slot is given out first, and a sequence is moved into a gap once gaps have cost as much time as a move
+// does. Pure bookkeeping; not thread-safe.
 #ifndef MESHNET_ENGINE_LLAMA_SLOTS_H_
 #define MESHNET_ENGINE_LLAMA_SLOTS_H_
 
@@ -22,21 +23,21 @@ class LlamaSlots {
     llama_seq_id to = 0;
   };
 
-  // `move_time`: the time to move one sequence's cells.
+  // `slots`: their number. `move_time`: the time that moving one sequence's cells takes.
   LlamaSlots(std::uint32_t slots, std::chrono::nanoseconds move_time);
 
   // Takes the lowest free slot; at least one must be free.
   llama_seq_id Take();
   void Free(llama_seq_id slot) { free_.insert(slot); }
 
-  // Passes over the weights for a batch of these slots, which are ascending and not empty.
+  // How many passes over the weights a batch of these slots takes. `slots` is ascending and not empty.
   static std::size_t Passes(std::span<const llama_seq_id> slots);
 
-  // A batch of these slots has been computed and took this long.
+  // Records how long a batch of these slots took, and counts the time that its gaps cost.
   void NoteStep(std::span<const llama_seq_id> slots, std::chrono::nanoseconds took);
 
-  // The sequence to move before a batch of these slots, if gaps have cost enough and one of them is free. The slot
-  // moved to then counts as taken, the other one as free.
+  // Chooses a move to make before a batch of these slots; none if gaps have cost less time since the last move than a
+  // move takes, or if the batch has no free slot in a gap. `to` then counts as taken and `from` as free.
   std::optional<Move> CloseGap(std::span<const llama_seq_id> slots);
 
  private:

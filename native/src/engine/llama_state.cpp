@@ -9,7 +9,7 @@ llama_state_seq_flags Flags(StateScope scope) {
 
 }  // namespace
 
-// Models with compressed caches have windows in all their layers.
+// Compressed KV caches need no test of their own: a model that has them has a sliding window in every layer.
 bool IsTruncated(const llama_model* model) {
   return llama_model_n_swa(model) == 0 && !llama_model_is_recurrent(model) && !llama_model_is_hybrid(model);
 }
@@ -24,7 +24,7 @@ Status SaveSlot(llama_context* context, llama_seq_id slot, StateScope scope, std
 Status RestoreSlot(llama_context* context, llama_seq_id slot, const SequenceState& state) {
   const std::size_t read =
       llama_state_seq_set_data_ext(context, state.bytes.data(), state.bytes.size(), slot, Flags(state.scope));
-  // A kNotTruncated state leaves the rest of the memory as it was, which may be longer.
+  // A kNotTruncated state leaves the rest of the memory as it was, so rows beyond the state's length are removed here.
   const bool is_cut = read == state.bytes.size() &&
                       llama_memory_seq_rm(llama_get_memory(context), slot, static_cast<llama_pos>(state.length), -1);
   if (!is_cut) return {Code::kEngineFailed, "the bytes are not a state of these layers"};

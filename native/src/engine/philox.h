@@ -1,4 +1,5 @@
-// Philox4x32-10: a counter-based generator, so that every draw can be repeated from its key alone.
+// Philox4x32-10, a random number generator without a state: a number depends only on a counter and a key, so that every
+// draw can be repeated.
 // Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC'11.
 #ifndef MESHNET_ENGINE_PHILOX_H_
 #define MESHNET_ENGINE_PHILOX_H_
@@ -20,7 +21,8 @@ inline std::array<std::uint32_t, 4> Philox4x32(std::array<std::uint32_t, 4> coun
   return counter;
 }
 
-// Uniform in [0, 1) for one token of one choice. Source: docs/wire.md, Sampling.
+// The uniform random number in [0, 1) with which the token at `position` is drawn in the answer with the number
+// `choice`. Source: docs/wire.md, Sampling.
 inline double UniformDraw(std::uint64_t seed, std::uint64_t position, std::uint32_t choice) {
   const std::array<std::uint32_t, 4> random =
       Philox4x32({static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32), choice, 0},

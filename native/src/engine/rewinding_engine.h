@@ -1,11 +1,12 @@
-// Wraps an engine whose memory cannot be truncated at every position, so that its sequences can be rewound. Used only
-// if a load asks for it (LoadPlan::keep_rewind_states), since the states take memory.
+// Wraps an engine whose memory cannot be truncated at every position, so that its sequences can be rewound all the
+// same. It is used only if a load asks for it (LoadPlan::keep_rewind_states), since saved states take memory.
 //
-// About every SequenceHistory::kRowsApart rows, the state of a sequence is kept, and the rows since then. A rewind
-// restores the newest state at or before the position and computes the rows behind it again. After a prompt's last
-// slice, all of the newest kRowsApart rows can be taken back; in a prompt, and further back, only single positions.
-// Bounds: kMaxStateBytes of states a shard. If a state finds no room it is not kept, and rewinds that need it are
-// refused. Threads: as the engine inside. docs/adr/0020-states-to-go-back-to.md gives the reasons.
+// It saves the state of a sequence about every SequenceHistory::kRowsApart rows and keeps the rows that follow. A
+// rewind restores the newest state at or before its position and computes the rows from there up to the position again.
+// It can reach every position among the newest kRowsApart rows, as far as they came after the prompt; inside the
+// prompt, and further back, only some. Bounds: the states of a shard take at most kMaxStateBytes. A state that does not
+// fit is not kept, and rewinds that need it are refused. Threads: as for the wrapped engine. The reasons are in
+// docs/adr/0020-states-to-go-back-to.md.
 #ifndef MESHNET_ENGINE_REWINDING_ENGINE_H_
 #define MESHNET_ENGINE_REWINDING_ENGINE_H_
 
@@ -35,7 +36,7 @@ class RewindingEngine : public ShardEngine {
   std::span<const StepMark> marks() const override { return engine_->marks(); }
   bool IsUsable(SequenceId sequence) const override { return engine_->IsUsable(sequence); }
 
-  // Total bytes of the states that are saved for rewinding, over all sequences.
+  // Bytes of all states that are saved for rewinds, of all sequences together.
   std::uint64_t state_bytes() const;
 
  private:
@@ -45,11 +46,11 @@ class RewindingEngine : public ShardEngine {
 
   const std::unique_ptr<ShardEngine> engine_;
   const std::uint64_t max_state_bytes_;
-  std::vector<SequenceHistory> histories_;  // [max_sequences]
+  std::vector<SequenceHistory> histories_;  // by sequence id
   std::vector<StepResult> replay_results_;
 };
 
-// Wraps the engine, or returns it unchanged if its memory can be truncated at every position.
+// Wraps `engine` in a RewindingEngine, or returns it unchanged if its memory can be truncated at every position.
 std::unique_ptr<ShardEngine> KeepStates(std::unique_ptr<ShardEngine> engine);
 
 }  // namespace meshnet

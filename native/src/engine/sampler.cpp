@@ -18,7 +18,7 @@ constexpr double kMaxTemperature = 100.0;
 constexpr double kMaxPenalty = 100.0;
 constexpr double kMaxBias = 1000.0;
 
-// Natural logarithm of the sum of exp(x), in double precision, by ascending id.
+// Natural logarithm of the sum of exp(x) over all logits, in double precision, added in the order of ids.
 double LogSumExp(std::span<const float> logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
@@ -26,7 +26,8 @@ double LogSumExp(std::span<const float> logits) {
   return largest + std::log(sum);
 }
 
-// The id of the largest of finite logits; of equal ones, the smaller id. Works in lanes, so that the loop vectorises.
+// The id of the largest logit; of equal ones, the smallest id. The logits are finite. The loop works in lanes, so that
+// the compiler vectorises it.
 std::uint32_t LargestOf(std::span<const float> logits) {
   constexpr std::size_t kLanes = 16;
   std::array<float, kLanes> largest;
@@ -112,7 +113,7 @@ std::uint32_t Sampler::Draw(std::uint64_t position) {
     running += weights_[id];
     if (running > target) return id;
   }
-  return kept_.back();  // not reached: target < total; if rounding says otherwise, the last candidate is right
+  return kept_.back();  // only if rounding made target as large as total: then the last candidate is right
 }
 
 void Sampler::KeepTopK() {
@@ -124,8 +125,8 @@ void Sampler::KeepTopK() {
   kept_.resize(sampling_.top_k());
 }
 
-// The prefix is usually short, so candidates are ordered only as far as it reaches: each round doubles the part that
-// is sorted. The sum over the kept is taken in the same order as far as that, then in any.
+// Keeps the shortest prefix of the ordered candidates whose weights reach top_p of the total. The prefix is usually
+// short, so candidates are sorted only as far as it reaches: each round doubles the part that is sorted.
 void Sampler::KeepTopP() {
   if (sampling_.top_p() >= 1.0) return;
   const auto before = [this](std::uint32_t a, std::uint32_t b) {

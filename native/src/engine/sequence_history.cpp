@@ -21,7 +21,8 @@ void SequenceHistory::Keep(SequenceState state) {
   asked_at_ = length_;
   states_.push_back(std::move(state));
   if (states_.size() > kStates) states_.pop_front();
-  // While there is only one state, the empty sequence is the older one.
+  // As long as there is only one state, the empty sequence counts as the older one, and the rows before are kept for
+  // it.
   if (states_.size() == kStates) ForgetRowsBefore(states_.front().length);
 }
 

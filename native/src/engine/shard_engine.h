@@ -28,41 +28,43 @@ struct LayerSpan {
   bool operator==(const LayerSpan&) const = default;
 };
 
-// Parameters of a load. 0 means the engine's default unless a comment says otherwise.
+// Parameters of a load. 0 means the engine's default unless the member's comment says otherwise.
 struct LoadPlan {
-  LayerSpan layers;                  // layer_end 0: all layers from layer_begin
-  std::uint32_t context_length = 0;  // positions a sequence
-  std::uint32_t kv_cells = 0;        // in all; 0: max_sessions * context_length
+  LayerSpan layers;                  // if layer_end is 0: all layers from layer_begin
+  std::uint32_t context_length = 0;  // positions of each sequence
+  std::uint32_t kv_cells = 0;        // KV cells of all sequences together; 0: max_sessions * context_length
   std::uint32_t max_sessions = 0;
   std::uint32_t threads = 0;
   std::uint32_t ubatch_rows = 0;
   bool flash_attention = false;
   std::string artifact_digest;           // SHA-256, 32 bytes, computed by the agent
-  std::string gguf_path;                 // LlamaEngine: first part of a split file
+  std::string gguf_path;                 // LlamaEngine: the file, or the first part of a split one
   std::uint32_t fake_layers = 0;         // FakeEngine: layers of the whole "model"
-  std::uint32_t fake_width = 0;          // FakeEngine: elements a row
-  std::uint32_t fake_step_us = 0;        // FakeEngine: time of one row, a layer
-  std::uint32_t fake_step_fixed_us = 0;  // FakeEngine: time of a step, without its rows
-  bool profile = false;                  // LlamaEngine: notes when each part of a step ends
-  bool keep_rewind_states = false;       // LlamaEngine: keeps states for rewinds if memory cannot be truncated
+  std::uint32_t fake_width = 0;          // FakeEngine: elements in a row
+  std::uint32_t fake_step_us = 0;        // FakeEngine: microseconds for one row in one layer
+  std::uint32_t fake_step_fixed_us = 0;  // FakeEngine: microseconds for a step, in addition to its rows
+  bool profile = false;                  // LlamaEngine: whether to note when each part of a step ends
+  bool keep_rewind_states = false;       // LlamaEngine: whether to keep states for rewinds (rewinding_engine.h)
 };
 
-// Called by the loading thread with a fraction of 0 to 1. Returns false to cancel the load.
+// Called by the loading thread with the fraction of the load that is done, 0 to 1. Returns false to cancel the load.
 using LoadObserver = std::function<bool(float)>;
 
-// Facts of a loaded shard; constant for the engine's life.
+// Facts of a loaded shard; they do not change as long as the engine lives.
 struct ShardFacts {
-  v1::BoundaryContract contract;    // as reported by the graph that is really built
-  std::uint32_t input_width = 0;    // elements a row of "hidden" taken; 0 on the head
-  std::uint32_t output_width = 0;   // elements a row of "hidden" given; 0 on the tail
+  v1::BoundaryContract contract;    // as the graph that was built reports it
+  std::uint32_t input_width = 0;    // elements in a row of "hidden" that the shard takes; 0 on the head
+  std::uint32_t output_width = 0;   // elements in a row of "hidden" that the shard gives; 0 on the tail
   std::uint32_t max_sequences = 0;  // sequence ids are 0 .. max_sequences - 1
-  std::uint32_t kv_cells = 0;       // cells that may be reserved in all
-  std::uint32_t max_step_rows = 0;  // rows one Step takes
-  std::uint32_t batch_rows = 0;     // rows that are worth batching; at most max_step_rows
-  bool mixes_phases = true;         // whether decode and prefill rows may share a step without changing its shape
-  bool truncates = true;            // whether its memory can be truncated at every position
-  std::uint64_t weights_bytes = 0;  // in memory
-  std::uint64_t nextn_bytes = 0;    // tail: bytes of blocks that draft tokens, which are not loaded
+  std::uint32_t kv_cells = 0;       // KV cells of all sequences together
+  std::uint32_t max_step_rows = 0;  // the most rows that one Step takes
+  std::uint32_t batch_rows = 0;     // rows that the engine computes at once; more in a step gain nothing
+  // Whether decode and prefill rows may share a step. If not, the decode rows would change the shapes in which the
+  // prefill rows are computed, and so the last bits of their results.
+  bool mixes_phases = true;
+  bool truncates = true;            // whether sequences can be truncated at every position
+  std::uint64_t weights_bytes = 0;  // of the weights in memory
+  std::uint64_t nextn_bytes = 0;    // of blocks that draft tokens: the tail does not load them; 0 elsewhere
   std::uint64_t kv_bytes = 0;
   std::uint64_t compute_bytes = 0;
 
@@ -72,37 +74,41 @@ struct ShardFacts {
 
 using SequenceId = std::int32_t;
 
-// Rows of one session in one step. A step holds each sequence once.
+// The rows of one sequence in one step. A step has at most one slice of each sequence.
 struct StepSlice {
   SequenceId sequence = 0;
-  std::uint64_t position = 0;  // of the first row: the sequence's current length
+  std::uint64_t position = 0;  // position of the first row, which is the sequence's current length
   std::uint32_t rows = 0;
-  std::span<const std::uint32_t> token_ids;    // [rows]; the head needs them, others where the contract says so
+  std::span<const std::uint32_t> token_ids;    // [rows]; the head needs them, other stages if their contract says so
   std::span<const float> hidden;               // [rows, input_width]; empty on the head
-  std::span<const std::uint32_t> logits_rows;  // ascending indices below rows; read on the tail only
+  std::span<const std::uint32_t> logits_rows;  // ascending indices of the rows whose logits the tail is to give
 };
 
-// Result of one slice. If status is not ok, the sequence's contents may not be used: close it.
+// What a step gave for one of its slices. If `status` is not ok, the slice's sequence is of no more use: close it.
 struct StepResult {
   Status status;
   std::span<const float> hidden;  // [rows, output_width]; empty on the tail
-  std::span<const float> logits;  // tail: [logits_rows.size(), vocab_size], in their order
+  std::span<const float> logits;  // [logits_rows.size(), vocab_size]; empty if the shard is not the tail
 };
 
-// The part of a sequence's memory that a state holds.
+// Which part of a sequence's memory a saved state holds.
 enum class StateScope {
-  kWhole,         // all: can be restored in any sequence of an engine with the same artifact, layers and settings
-  kNotTruncated,  // the part that cannot be truncated: windows, open blocks of compressors, recurrent states
+  // All of it. The state can be restored in any sequence of an engine with the same artifact, layers and settings.
+  kWhole,
+  // Only the parts that cannot be truncated: sliding windows, recurrent states, and the blocks that a compressed KV
+  // cache has not completed.
+  kNotTruncated,
 };
 
-// State of a sequence of `length` rows. The bytes are the engine's own format, for this process only.
+// The saved state of a sequence that had `length` rows. `bytes` are in the engine's own format and can be restored only
+// in the same process.
 struct SequenceState {
   StateScope scope = StateScope::kWhole;
   std::uint64_t length = 0;
   std::vector<std::uint8_t> bytes;
 };
 
-// The end of a part of a step.
+// When one part of a step ended. `part` names it, for example "layers to 5".
 struct StepMark {
   std::string part;
   std::chrono::steady_clock::time_point at;
@@ -112,29 +118,33 @@ class ShardEngine {
  public:
   virtual ~ShardEngine() = default;
 
-  // Any thread. Constant.
+  // Any thread. The same facts as long as the engine lives.
   virtual const ShardFacts& facts() const = 0;
 
   // Begins an empty sequence. kTooManySessions if the id is out of range, kSessionExists if it is open, kNotReady if
-  // its cells are quarantined after rows that were not finite.
+  // its cells are quarantined because they may hold values that are not finite.
   virtual Status Open(SequenceId sequence) = 0;
 
-  // Runs the slices as one batch and fills one result for each. If a slice breaks a rule, it fails alone and is not
-  // run: kUnknownSession, kWrongShape, kWrongSize, kMissingTokenIds, kBadTokenId, kWrongPosition, kContextFull,
-  // kNotFinite (input or output). If the returned status is not ok (kEngineFailed, kMessageTooLarge), all slices fail.
+  // Runs the slices as one batch and fills `results` with one result for each. A slice that breaks a rule is not run
+  // and fails alone: kUnknownSession, kWrongShape, kWrongSize, kMissingTokenIds, kBadTokenId, kWrongPosition,
+  // kContextFull, kNotFinite. A slice that gives a value that is not finite fails alone too (kNotFinite). If the
+  // returned status is not ok, all slices fail: kEngineFailed, or kMessageTooLarge if they have or want logits for more
+  // rows than a step takes.
   virtual Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) = 0;
 
-  // Truncates a sequence to `length` rows; later steps run as if it had never been longer. If `length` is beyond its
-  // length (kWrongPosition) or cannot be reached (kRewindRefused), the sequence is unchanged. After any other code its
-  // contents may not be used.
+  // Truncates a sequence to `length` rows; later steps run as if it had never been longer. If it has fewer rows
+  // (kWrongPosition) or its memory cannot go back so far (kRewindRefused), the sequence is unchanged. After any other
+  // code the sequence is of no more use: close it.
   virtual Status Rewind(SequenceId sequence, std::uint64_t length) = 0;
 
-  // Returns the state of a sequence. kUnknownSession, kNotReady (quarantined), kEngineFailed.
+  // Saves the part of a sequence's memory that `scope` names. kUnknownSession, kNotReady (its cells are quarantined),
+  // kEngineFailed.
   virtual Result<SequenceState> Save(SequenceId sequence, StateScope scope) = 0;
 
-  // Restores an open sequence to a saved state. A kNotTruncated state fits only the sequence that it was taken from,
-  // and only if that has not been shorter since. kUnknownSession, kWrongPosition (kNotTruncated, and the sequence is
-  // shorter), kContextFull. If kEngineFailed, the state is not of these layers; close the sequence.
+  // Restores an open sequence to a saved state. A kNotTruncated state fits only the sequence that it was saved from,
+  // and only if that sequence never became shorter than the state in between. kUnknownSession, kWrongPosition (the
+  // state is kNotTruncated and longer than the sequence), kContextFull, kEngineFailed (the state is not one of these
+  // layers; close the sequence).
   virtual Status Restore(SequenceId sequence, const SequenceState& state) = 0;
 
   // Ends a sequence and frees its cells; idempotent.
@@ -143,22 +153,25 @@ class ShardEngine {
   // Rows that a sequence holds; 0 if it is not open.
   virtual std::uint64_t Length(SequenceId sequence) const = 0;
 
-  // The ends of the last step's parts, in order; empty unless the plan asked for a profile. Valid until the next step.
+  // When the parts of the last step ended, in order; empty unless the plan asked for a profile. Valid until the next
+  // step.
   virtual std::span<const StepMark> marks() const { return {}; }
 
-  // Whether Open would take this id now (false while its cells are quarantined).
+  // Whether the id is in range and its cells are not quarantined. Open then accepts it, unless it is open already.
   virtual bool IsUsable(SequenceId sequence) const = 0;
 };
 
-// The checks that every engine makes before it computes. `length` is the sequence's current length.
+// Checks a slice as every engine does before it computes. `length` is the current length of the slice's sequence.
 Status CheckSlice(const ShardFacts& facts, std::uint64_t length, const StepSlice& slice);
 
-// SHA-256, 32 bytes, over the facts that must match on all stages of a route: artifact, graph semantics, architecture,
-// layers of the model, context length (it picks rope factors), and `details` of the engine (widths, rope settings).
+// The contract digest: SHA-256, 32 bytes, of the facts that must be equal on all stages of a route. They are the
+// artifact, kGraphSemanticsVersion, the architecture, the model's number of layers, the context length (rope factors
+// depend on it), the size of the vocabulary, and `details`, in which an engine names its own facts.
 std::string ContractDigest(const LoadPlan& plan, const v1::BoundaryContract& contract, std::string_view details);
 
-// The one seam tensor of the architectures known today.
+// Name of the tensor that crosses a seam. All served architectures have only this one.
 inline constexpr std::string_view kHiddenTensor = "hidden";
+// Appends to the inputs or outputs of a contract that tensor, of type f32 and this width.
 void AddHiddenSpec(std::uint32_t elements_per_row, google::protobuf::RepeatedPtrField<v1::TensorSpec>* specs);
 
 }  // namespace meshnet

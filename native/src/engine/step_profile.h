@@ -1,5 +1,5 @@
-// The interface by which meshnet-worker-measure marks the parts of an engine's steps (measure/llama_profile.h). The
-// shipped worker has no implementation.
+// The interface through which an engine records when the parts of its steps end. Only meshnet-worker-measure implements
+// it (measure/llama_profile.h); the shipped worker does not.
 #ifndef MESHNET_ENGINE_STEP_PROFILE_H_
 #define MESHNET_ENGINE_STEP_PROFILE_H_
 
@@ -12,17 +12,17 @@ struct llama_context_params;
 
 namespace meshnet {
 
-// Compute thread only. Must outlive the context that it is attached to.
+// Records the ends of the parts of a step. Compute thread only. Must outlive the llama_context that it is attached to.
 class StepProfile {
  public:
   virtual ~StepProfile() = default;
 
-  // Makes a context that is created with these parameters call this profile.
+  // Changes `params` so that a context that is created with them calls this profile as it computes.
   virtual void Attach(llama_context_params* params) = 0;
 
-  // A step begins; the marks of the last one are dropped.
+  // Call when a step begins: drops the marks of the step before.
   virtual void Begin() = 0;
-  // The part with this name ends now.
+  // Call when the part with this name ends: records the time.
   virtual void Mark(std::string part) = 0;
 
   virtual std::span<const StepMark> marks() const = 0;
