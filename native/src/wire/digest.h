@@ -9,9 +9,10 @@ namespace meshnet {
 
 inline constexpr std::size_t kDigestBytes = 32;
 
-// The digest of `bytes`, kDigestBytes long.
+// The SHA-256 digest of `bytes`; it is kDigestBytes long.
 std::string Sha256(std::string_view bytes);
 
+// Two lower-case hexadecimal digits for each byte.
 std::string ToHex(std::string_view bytes);
 
 }  // namespace meshnet

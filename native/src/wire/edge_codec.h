@@ -1,5 +1,5 @@
-// Turns untrusted bytes into checked edge messages, by the rules of tensor_codec.h. All functions are pure and may be
-// called from any thread.
+// Turns untrusted bytes into checked edge messages. The invariants of tensor_codec.h hold here too. All functions are
+// pure and may be called from any thread.
 #ifndef MESHNET_WIRE_EDGE_CODEC_H_
 #define MESHNET_WIRE_EDGE_CODEC_H_
 
@@ -12,10 +12,10 @@
 
 namespace meshnet {
 
-// Reads and checks one edge message.
+// Parses one edge message of at most `limit_bytes` bytes and checks it with CheckAddress and CheckEdgeMessage.
 Result<v1::EdgeMessage> ParseEdgeMessage(std::string_view bytes, std::size_t limit_bytes = kMaxMessageBytes);
 
-// Whether the fields of a message agree with each other; its address was checked before.
+// Checks that the fields of a message are in range. CheckAddress must have accepted its address.
 Status CheckEdgeMessage(const v1::EdgeMessage& message);
 
 }  // namespace meshnet

@@ -7,7 +7,8 @@
 namespace meshnet {
 namespace {
 
-// Length prefixes of the tensor and of its data, which an empty tensor lacks: at most 5 bytes each.
+// Room for the length prefixes of a tensor and of its data, at most 5 bytes each. An empty tensor does not have them,
+// so HeaderBytes adds them.
 constexpr std::size_t kLengthPrefixBytes = 16;
 
 std::size_t HeaderBytes(const v1::Frame& frame) {

@@ -1,4 +1,4 @@
-// Cuts frames that are too large for one message into parts, cuts off rows of a frame, and joins parts again.
+// Cuts a frame that is too large for one message into parts and joins them again; cuts rows off a frame.
 #ifndef MESHNET_WIRE_FRAGMENT_H_
 #define MESHNET_WIRE_FRAGMENT_H_
 
@@ -13,22 +13,23 @@
 
 namespace meshnet {
 
-// Cuts a whole frame into parts of at most `limit_bytes` each and appends them to `parts`; if the frame fits, it is
-// moved there unchanged. kMessageTooLarge if a frame to be cut has not exactly one tensor or needs more than
-// kMaxFragments parts.
+// Cuts a frame into parts of at most `limit_bytes` each and appends them to `parts`. A frame that is not larger than
+// `limit_bytes` is moved there unchanged. kMessageTooLarge if a frame that must be cut does not have exactly one tensor
+// or needs more than kMaxFragments parts.
 Status FragmentFrame(v1::Frame&& frame, std::vector<v1::Frame>* parts,
                      std::size_t limit_bytes = kMaxMessageBytes - kEnvelopeReserveBytes);
 
-// Cuts the first `rows` rows off a whole prompt frame, which has more, and returns them as a frame with the same seq. A
-// rewind goes with the first rows; the prompt's end and its logits stay with the rest in `frame`.
+// Cuts the first `rows` rows off a prompt frame, which must have more rows and not be a part, and returns them as a
+// frame with the same seq. The rewind flag goes with the returned frame. The mark of the prompt's end, the logits rows
+// and the residence times stay with the other rows in `frame`.
 v1::Frame TakeRows(std::uint32_t rows, v1::Frame* frame);
 
-// Joins the parts of one frame, in order. Not thread-safe; owned by one edge.
+// Joins the parts of the frames that arrive on one edge, one frame at a time. Not thread-safe; owned by the edge.
 class FrameAssembler {
  public:
-  // Takes the next part. With the last part, moves the whole frame into `whole` and sets *complete. kSequenceGap if a
-  // part is out of order, kMalformed if it contradicts the first, kMessageTooLarge if the parts hold more than
-  // `limit_bytes` of tensor data.
+  // Adds the next part. With the last part, moves the whole frame into `whole` and sets *complete to true, otherwise to
+  // false. kSequenceGap if a part is out of order; kMalformed if its header differs from that of the first part, or its
+  // data does not follow the last part's; kMessageTooLarge if the frame has more than `limit_bytes` of tensor data.
   Status Add(v1::Frame&& part, std::uint64_t limit_bytes, v1::Frame* whole, bool* complete);
 
   bool assembling() const { return next_index_ > 0; }

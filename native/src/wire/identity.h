@@ -1,4 +1,4 @@
-// Names of a Route Session and its edges. Source: docs/wire.md, Addresses.
+// Identifiers of a Route Session and of its edges. Source: docs/wire.md, Addresses.
 #ifndef MESHNET_WIRE_IDENTITY_H_
 #define MESHNET_WIRE_IDENTITY_H_
 
@@ -15,7 +15,7 @@ namespace meshnet {
 
 using SessionId = std::array<std::uint8_t, kSessionIdBytes>;
 
-// The caller has checked that `bytes` holds kSessionIdBytes.
+// Converts the bytes of a session id, of which there must be kSessionIdBytes.
 inline SessionId ToSessionId(const std::string& bytes) {
   SessionId id{};
   std::memcpy(id.data(), bytes.data(), std::min(bytes.size(), id.size()));

@@ -20,7 +20,7 @@ constexpr std::uint16_t kF16Exponent = 0x7c00u;
 constexpr std::uint16_t kF16Mantissa = 0x03ffu;
 constexpr std::uint16_t kF16Magnitude = 0x7fffu;
 
-// Elements are copied one by one because tensor data has no alignment; compilers make whole vectors of it.
+// Reads one element. memcpy is used because tensor data may not be aligned; compilers turn the loops into vector code.
 template <typename Element>
 Element Load(const char* data, std::size_t index) {
   Element element;
@@ -67,12 +67,12 @@ std::uint16_t ToF16(float magnitude) {
   const auto bits = std::bit_cast<std::uint32_t>(magnitude);
   if (bits >= std::bit_cast<std::uint32_t>(65536.0f)) return kF16Exponent;
   if (bits < std::bit_cast<std::uint32_t>(0x1p-14f)) {
-    // f16 is subnormal here: its steps are those of f32 just above 0.5, so the addition rounds.
+    // The f16 is subnormal. Its values are as far apart as those of f32 just above 0.5, so adding 0.5 rounds to them.
     return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(magnitude + 0.5f) -
                                       std::bit_cast<std::uint32_t>(0.5f));
   }
   const std::uint32_t rounded = bits + 0xfffu + ((bits >> 13) & 1u);
-  return static_cast<std::uint16_t>((rounded - (112u << 23)) >> 13);  // the exponent's biases differ by 112
+  return static_cast<std::uint16_t>((rounded - (112u << 23)) >> 13);  // the biases of the exponents differ by 112
 }
 
 // Converts a finite f16.
@@ -93,7 +93,7 @@ std::int32_t Nearest(float value) {
 
 // Returns whether the block is finite once unpacked.
 bool PackQ80Block(const float* values, char* block) {
-  // As integers, magnitudes order like floats, with infinity and NaN above all of them.
+  // As integers, the bits of magnitudes have the order of the floats, and infinity and NaN are above all finite ones.
   std::int32_t largest = 0;
   for (std::uint32_t i = 0; i < kQ80BlockElements; ++i) {
     largest = std::max(largest, static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) & kF32Magnitude));

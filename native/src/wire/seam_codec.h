@@ -1,9 +1,9 @@
-// Packs and unpacks the hidden rows between two stages: raw f32, bf16 and q8_0.
+// Packs and unpacks the hidden rows that cross a seam, as raw f32, bf16 or q8_0.
 //
-// Invariants: packed rows are finite once unpacked, or refused. Equal rows give equal bytes on every machine;
-// tests/vectors/seam_codecs.json holds the bytes for both languages. bf16 is f32 rounded to nearest, ties to even. q8_0
-// is ggml's block: an f16 scale and 32 signed bytes for 32 elements of one row. All functions are pure and may be
-// called from any thread; none allocates memory except for the tensor's data. Source: docs/wire.md, Codecs.
+// Invariants: rows that would not be finite once unpacked are refused. Equal rows give equal bytes on every machine;
+// tests/vectors/seam_codecs.json has examples that C++ and Python are tested with. bf16 is f32 rounded to nearest, ties
+// to even. q8_0 is ggml's block: an f16 scale and 32 signed bytes for 32 elements of one row. All functions are pure
+// and may be called from any thread; none allocates memory except for the tensor's data. Source: docs/wire.md, Codecs.
 #ifndef MESHNET_WIRE_SEAM_CODEC_H_
 #define MESHNET_WIRE_SEAM_CODEC_H_
 
@@ -17,21 +17,23 @@
 
 namespace meshnet {
 
-// Whether rows of this width can be packed: q8_0 needs whole blocks.
+// Whether `codec` can pack rows of this width: q8_0 packs only whole blocks of 32 elements, the others any width.
 bool CanPack(v1::Codec codec, std::uint32_t elements_per_row);
 
 // Adds to the contract the codecs, other than raw, that can pack its inputs and outputs.
 void AddCodecs(v1::BoundaryContract* contract);
 
-// Fills `tensor` with f32 rows of shape [rows, values.size() / rows]. CanPack must hold. kNotFinite if a value is not
-// finite before or after packing: f32 beyond bf16's largest, or a q8_0 block whose scale is beyond f16's.
+// Packs `values`, which are `rows` rows of f32 of equal width, into the empty `tensor` with `codec`. CanPack must hold
+// for the width. kNotFinite if a value is not finite, or the codec cannot hold it: it is beyond bf16's largest value,
+// or the scale of its q8_0 block is beyond f16's.
 Status PackRows(v1::Codec codec, std::string_view name, std::uint32_t rows, std::span<const float> values,
                 v1::Tensor* tensor);
 
 // Whether every element of a tensor of f32 rows is finite once unpacked. Call only after CheckFrame.
 bool IsFinite(const v1::Tensor& tensor);
 
-// Unpacks f32 rows; `values` must have the size that CheckFrame and the contract have checked.
+// Unpacks a tensor of f32 rows into `values`, which must have as many elements as the tensor. Call only after
+// CheckFrame.
 void UnpackRows(const v1::Tensor& tensor, std::span<float> values);
 
 }  // namespace meshnet

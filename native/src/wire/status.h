@@ -1,5 +1,5 @@
-// Results of operations as values: a stable code for programs and a message for people. Our interfaces throw no
-// exceptions.
+// Values that functions return to say whether they succeeded: a code for programs and a message for people. Our
+// interfaces throw no exceptions.
 #ifndef MESHNET_WIRE_STATUS_H_
 #define MESHNET_WIRE_STATUS_H_
 
@@ -10,7 +10,8 @@
 
 namespace meshnet {
 
-// The failure codes of docs/wire.md, in its order, then those of Load. Names are stable: see CodeName.
+// kOk, then the failure codes of docs/wire.md in that document's order, then the codes for the loading of a shard and
+// for wrong arguments, which never cross an edge. Their names (CodeName) never change.
 enum class Code {
   kOk,
   kMalformed,
@@ -41,7 +42,7 @@ enum class Code {
   kRewindRefused,
   kEngineFailed,
   kCancelled,
-  // Load only.
+  // The codes below never cross an edge.
   kFileMissing,
   kNotGguf,
   kTruncated,
@@ -51,10 +52,10 @@ enum class Code {
   kInvalidArgument,
 };
 
-// The code as it is written on the wire, for example "wrong_shape".
+// The name of a code on the wire, for example "wrong_shape".
 std::string_view CodeName(Code code);
 
-// A code and a message. Messages hold sizes and names, never prompt or completion text.
+// Whether an operation succeeded, and if not, why. Messages hold sizes and names, never prompt or completion text.
 class [[nodiscard]] Status {
  public:
   Status() = default;

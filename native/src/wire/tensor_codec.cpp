@@ -95,7 +95,7 @@ Status CheckFragment(const v1::Frame& frame) {
   if (fragment.total_bytes() != PackedBytes(tensor.dtype(), tensor.codec(), tensor.shape(0), tensor.shape(1))) {
     return {Code::kWrongSize, "a fragment's total is not its rows' size"};
   }
-  // Subtractions instead of sums: offsets come from a peer and may be near 2^64.
+  // The check subtracts, since a sum could overflow: offsets come from a peer and may be near 2^64.
   if (tensor.data().empty() || tensor.data().size() > fragment.total_bytes() ||
       fragment.offset_bytes() > fragment.total_bytes() - tensor.data().size()) {
     return {Code::kWrongSize, "a fragment reaches beyond its rows"};

@@ -22,25 +22,28 @@ namespace meshnet {
 // Bytes of one element; 0 for an unknown type.
 std::size_t DTypeBytes(v1::DType dtype);
 
-// Bytes of rows x elements once packed; 0 if the codec cannot pack that type or shape.
+// Bytes that `rows` rows take once packed; 0 if the codec is unknown, or if it is raw and the type is unknown. That
+// bf16 and q8_0 rows are f32, and q8_0 rows have whole blocks, is not checked here.
 std::uint64_t PackedBytes(v1::DType dtype, v1::Codec codec, std::uint32_t rows, std::uint32_t elements_per_row);
 
-// Bytes of tensor data in a frame, which count against a window.
+// Bytes of tensor data in a frame. They count against the window of the frame's edge.
 std::uint64_t TensorBytes(const v1::Frame& frame);
 
-// Parses one frame and checks it with CheckAddress and CheckFrame.
+// Parses one frame of at most `limit_bytes` bytes and checks it with CheckAddress and CheckFrame.
 Result<v1::Frame> ParseFrame(std::string_view bytes, std::size_t limit_bytes = kMaxMessageBytes);
 
-// Whether session, epoch and stages are valid at all. If not, the connection is closed.
+// Checks that session, epoch and stages are in range, and that the stages differ (kMalformed). If not, the caller
+// closes the connection.
 Status CheckAddress(const std::string& session, std::uint32_t epoch, std::uint32_t from_stage, std::uint32_t to_stage);
 
-// Whether a frame's fields agree with each other; its address was checked before. If not, its session fails.
+// Checks that a frame's fields are in range and agree with each other. Call CheckAddress before. If the check fails,
+// the caller fails the frame's session.
 Status CheckFrame(const v1::Frame& frame);
 
-// Checks residence: at most one entry for each stage, and no entry for the Gateway.
+// Checks the times for which stages kept a step's rows: each stage has at most one entry, the Gateway none.
 Status CheckResidence(const google::protobuf::RepeatedPtrField<v1::StageResidence>& residence);
 
-// Canonical bytes: fields in order of their numbers, defaults left out.
+// The canonical bytes of a frame: its fields in the order of their numbers, without those that have default values.
 std::string SerialiseFrame(const v1::Frame& frame);
 
 // Whether every element of raw little-endian f32 data is finite. data.size() is a multiple of 4.
@@ -50,7 +53,7 @@ bool AllFinite(std::span<const float> values);
 // Adds a raw f32 tensor of shape [rows, values.size() / rows] to a frame.
 void AddTensor(std::string_view name, std::uint32_t rows, std::span<const float> values, v1::Frame* frame);
 
-// Copies raw f32 rows; `values` must have the size that CheckFrame and the contract have checked.
+// Copies the rows of a raw f32 tensor into `values`, which must have as many elements as the tensor.
 void CopyTensor(const v1::Tensor& tensor, std::span<float> values);
 
 }  // namespace meshnet
