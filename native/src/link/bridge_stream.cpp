@@ -41,7 +41,7 @@ void BridgeStream::Close() {
 
 void BridgeStream::OnReadDone(bool ok) {
   if (!ok) {
-    // gRPC does not tell the end of a stream from bytes that are no batch.
+    // gRPC reports the end of the stream and bytes that are not a batch in the same way.
     status_ = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or the bytes were no batch");
     Close();
     return;

@@ -1,4 +1,4 @@
-// The agent's end of the data connection: one Bridge call, non-blocking in both directions.
+// The worker's end of the bridge: one Bridge call of gRPC that the agent made. No method waits for a read or a write.
 #ifndef MESHNET_LINK_BRIDGE_STREAM_H_
 #define MESHNET_LINK_BRIDGE_STREAM_H_
 
@@ -13,22 +13,22 @@
 
 namespace meshnet {
 
-// gRPC's threads call the reactor; Enqueue, Flush and Close may be called from any thread. Keeps itself alive until
-// gRPC has finished the call.
+// gRPC's threads call the methods whose names begin with On; any thread may call Enqueue, Flush and Close. The stream
+// keeps itself alive until gRPC has finished the call.
 class BridgeStream : public grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeBatch> {
  public:
   class Receiver {
    public:
     virtual ~Receiver() = default;
-    // Takes messages that arrived together. On gRPC's threads, one call of a stream at a time.
+    // Takes messages that arrived together. Called on gRPC's threads, for one stream never twice at once.
     virtual void ReceiveFromBridge(std::vector<Message>&& messages) = 0;
     virtual void BridgeEnded(const BridgeStream* stream) = 0;
   };
 
-  // `receiver` outlives the stream.
+  // `receiver` must outlive the stream.
   explicit BridgeStream(Receiver* receiver) : receiver_(receiver) {}
 
-  // Begins to read. `self` is held until the call ends.
+  // Begins to read. The stream holds `self` until the call ends.
   void Start(std::shared_ptr<BridgeStream> self);
 
   void Enqueue(Message&& message);
@@ -44,7 +44,7 @@ class BridgeStream : public grpc::ServerBidiReactor<v1::BridgeBatch, v1::BridgeB
   Receiver* const receiver_;
   std::shared_ptr<BridgeStream> self_;
   v1::BridgeBatch incoming_;
-  grpc::Status status_;  // set by the read that ends the stream
+  grpc::Status status_;  // set by the read that fails when the stream ends
   StreamOutbox<Message, v1::BridgeBatch> outbox_;
 };
 

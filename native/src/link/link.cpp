@@ -1,4 +1,5 @@
-// Peers and their connections; listening, dialling and the timer are in link_dial.cpp.
+// The part of PeerLinks that handles peers and their connections. Listening, dialling and the timer are in
+// link_dial.cpp.
 #include "link/link.h"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ void PeerLinks::Enqueue(const std::string& fingerprint, Message&& message) {
   if (peer.is_up()) {
     peer.lanes[lane]->Enqueue(std::move(link));
   } else if (peer.connect_by.has_value()) {
-    // The windows of the admitted sessions bound this queue.
+    // This queue needs no limit of its own: the windows of the admitted sessions bound it.
     peer.waiting.emplace_back(lane, std::move(link));
   }
 }
@@ -120,7 +121,8 @@ void PeerLinks::HelloReceived(const std::shared_ptr<LinkStream>& stream, const v
     }
   }
   if (!is_welcome) stream->Close(grpc::StatusCode::PERMISSION_DENIED, "no session names this certificate");
-  // If a session opened while the host was asked, it did not find this unknown peer yet, so ask again.
+  // A session may have opened after the host was asked and before the peer was listed as unknown, so the host is asked
+  // again.
   if (!is_known && host_->KnowsPeer(stream->fingerprint())) {
     Streams admitted;
     const std::lock_guard lock(mutex_);
@@ -131,7 +133,8 @@ void PeerLinks::HelloReceived(const std::shared_ptr<LinkStream>& stream, const v
   stream->Flush();
 }
 
-// If two workers dial each other at once, they keep the connection dialled by the smaller fingerprint.
+// If two workers dial each other at once, they keep the connection that the worker with the smaller fingerprint
+// dialled.
 void PeerLinks::Adopt(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello, Streams* doomed) {
   Peer& peer = peers_[stream->fingerprint()];
   const bool is_same = peer.connection == hello.connection();
@@ -169,7 +172,7 @@ void PeerLinks::MessagesReceived(const std::shared_ptr<LinkStream>& stream, std:
   {
     const std::lock_guard lock(mutex_);
     const auto peer = peers_.find(stream->fingerprint());
-    // A lane that was not adopted may not send.
+    // Only the lanes of a peer's current connection may send.
     if (peer == peers_.end() || peer->second.connection != stream->connection()) return;
   }
   const Status status = host_->ReceiveFromPeer(stream->fingerprint(), std::move(messages));

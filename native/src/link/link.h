@@ -1,10 +1,11 @@
-// Connections to other workers. They are dialled or accepted as the sessions' edges say; each peer has one connection
-// of two lanes.
+// Connections to other workers (peers). The edges of the open sessions say which peers this worker dials and which it
+// accepts. There is one connection with each peer, which consists of two lanes: one for prefill frames, one for all
+// other messages.
 //
-// A peer is identified by its certificate's fingerprint. It is accepted while an open session has an edge to it. An
-// unknown peer waits a moment, since the site opens a route's stages in no particular order, and is then refused. If a
-// dial fails, it is repeated with backoff until the connect deadline. If a connection breaks, the host is told at once,
-// and the next session that needs it dials again. Source: docs/wire.md.
+// A peer is identified by its certificate's fingerprint. It is accepted while an open session has an edge to it. Any
+// other peer is unknown: it waits for a moment, since the site opens a route's stages in no particular order, and is
+// then refused. If a dial fails, it is repeated with backoff until the connect deadline. If a connection breaks, the
+// host is told at once, and the next session that has an edge to the peer dials again. Source: docs/wire.md.
 #ifndef MESHNET_LINK_LINK_H_
 #define MESHNET_LINK_LINK_H_
 
@@ -29,44 +30,46 @@ namespace meshnet {
 
 struct LinkOptions {
   std::string listen_address;   // host:port, port 0 for a free one; empty: dial only
-  std::string local_directory;  // where peers of this user and machine connect, see local_links.h; empty: none
+  std::string local_directory;  // sockets of this user's workers (local_links.h); empty: none
   std::chrono::milliseconds connect_deadline{5000};
   std::chrono::milliseconds unknown_peer_grace{2000};
 };
 
 class PeerLinks : public LinkStream::Receiver {
  public:
-  // Called without locks, on gRPC's threads or the threads of PeerLinks.
+  // PeerLinks calls these methods on gRPC's threads or on its timer thread, and holds no lock meanwhile.
   class Host {
    public:
     virtual ~Host() = default;
     virtual bool KnowsPeer(const std::string& fingerprint) = 0;
-    // Takes messages that arrived together. If the status is not ok, the peer is disconnected.
+    // Takes messages that arrived together. If the returned status is not ok, the connection to the peer is closed.
     virtual Status ReceiveFromPeer(const std::string& fingerprint, std::vector<Message>&& messages) = 0;
     virtual void PeerLost(const std::string& fingerprint, const std::string& why) = 0;
   };
 
-  // `host` outlives the links.
+  // `host` must outlive this object.
   PeerLinks(LinkOptions options, PeerIdentity identity, Host* host);
   ~PeerLinks() override;
 
-  // Begins to listen at the addresses of the options. kInvalidArgument if an address or a directory cannot be used.
+  // Begins to listen at the address of the options, if they have one, and then also in their directory, if they have
+  // one. kInvalidArgument if the address or the directory cannot be used.
   Status Listen();
   const std::string& address() const { return address_; }
   const std::string& fingerprint() const { return identity_.fingerprint; }
 
-  // Any thread. An open session has this edge: dials the peer, or accepts it.
+  // Any thread. Call when a session with this edge was opened: dials the edge's peer, or accepts its connection.
   void Want(const EdgeTerms& edge);
-  // Any thread; never blocks. Messages wait until the connection is ready.
+  // Any thread; never blocks. Queues a message for a peer; it waits until the connection is up.
   void Enqueue(const std::string& fingerprint, Message&& message);
+  // Any thread; never blocks. Begins to write the queued messages of all connections.
   void Flush();
 
  private:
   enum Lane { kDecode = 0, kBulk = 1, kLanes = 2 };
 
   struct Peer {
-    std::string address;     // to dial; empty if the peer dials
-    std::string connection;  // id of the connection that is open or being opened
+    std::string address;     // at which to dial the peer; empty if the peer dials
+    std::string connection;  // id of the connection that is up or being opened; empty if there is none
     std::array<std::shared_ptr<LinkStream>, kLanes> lanes;
     std::array<bool, kLanes> has_hello{};
     std::deque<std::pair<Lane, v1::LinkMessage>> waiting;
@@ -90,7 +93,7 @@ class PeerLinks : public LinkStream::Receiver {
   void MessagesReceived(const std::shared_ptr<LinkStream>& stream, std::vector<Message>&& messages) override;
   void StreamEnded(const std::shared_ptr<LinkStream>& stream, const std::string& why) override;
 
-  // Call with mutex_ held; streams that the caller has to close are appended to `doomed`.
+  // The caller holds mutex_. Streams that the caller must close once it has released mutex_ are appended to `doomed`.
   using Streams = std::vector<std::shared_ptr<LinkStream>>;
   Streams Dial(const std::string& fingerprint, Peer* peer);
   void Adopt(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello, Streams* doomed);
@@ -107,7 +110,7 @@ class PeerLinks : public LinkStream::Receiver {
   const PeerIdentity identity_;
   Host* const host_;
   std::string address_;
-  std::string local_path_;  // empty: not listening at a socket
+  std::string local_path_;  // path of the socket for local peers; empty if there is none
   std::unique_ptr<Service> service_;
   std::unique_ptr<grpc::Server> server_;
 

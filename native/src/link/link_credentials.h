@@ -11,14 +11,15 @@
 
 namespace meshnet {
 
-// Asks the client for a certificate and for proof of its key; the stream decides which certificates are accepted.
+// Credentials that demand a client's certificate and proof of its key, but accept every certificate. PeerLinks decides
+// by the fingerprint which peers may stay.
 std::shared_ptr<grpc::ServerCredentials> LinkServerCredentials(const PeerIdentity& identity);
 
-// Shows our certificate and accepts only the certificate with this fingerprint.
+// Credentials that show this worker's certificate, and accept only a server whose certificate has `peer_fingerprint`.
 std::shared_ptr<grpc::ChannelCredentials> LinkChannelCredentials(const PeerIdentity& identity,
                                                                  const std::string& peer_fingerprint);
 
-// The fingerprint that the other end of a call has proved; empty if it has proved none.
+// The fingerprint of the certificate whose key the other end of a call has proved to hold; empty if it showed none.
 std::string ProvedFingerprint(const grpc::AuthContext& context);
 
 }  // namespace meshnet

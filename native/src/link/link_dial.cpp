@@ -1,4 +1,4 @@
-// Listening, dialling and deadlines of PeerLinks.
+// The part of PeerLinks that listens, dials and keeps deadlines. The rest is in link.cpp.
 #include <openssl/rand.h>
 #include <unistd.h>
 
@@ -16,9 +16,9 @@ constexpr char kUnixScheme[] = "unix:";
 constexpr std::chrono::seconds kIdleConnection{60};
 constexpr std::chrono::seconds kTimerMax{10};
 constexpr int kKeepaliveMs = 5000;
-// Bytes that a stream accepts before they are read. gRPC begins with 64 KiB and grows it by round trips, so the first
-// prompt over a long distance would wait for several of them. Credits bound the bytes in flight, and readers never
-// wait.
+// Bytes that a stream accepts before they are read. gRPC begins with 64 KiB and raises that from one round trip to the
+// next, so the first prompt over a long distance would wait for several round trips. The larger number does no harm:
+// the windows of the sessions bound the bytes in flight.
 constexpr int kStreamWindowBytes = 4 * 1024 * 1024;
 // gRPC's own limit is two minutes: unknown peers that only connect could hold every descriptor for that long.
 constexpr int kHandshakeMs = 5000;
@@ -123,7 +123,8 @@ PeerLinks::Streams PeerLinks::Dial(const std::string& fingerprint, Peer* peer) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetSslTargetNameOverride(kCertificateName);
-  // A socket may exist without its worker, or a worker without the session yet, so both ways are tried in turn.
+  // The socket may be left from a worker that has ended, or its worker may not have the session yet. So dials try the
+  // local socket and the network address in turn.
   const bool is_local = peer->failed_dials % 2 == 0 && !options_.local_directory.empty() &&
                         HasLocalLink(options_.local_directory, fingerprint);
   const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(
@@ -201,7 +202,7 @@ void PeerLinks::TimerLoop() {
   }
 }
 
-// Closes a connection after a while if no session has an edge to its peer.
+// Closes the connections to these peers that were not used for kIdleConnection, if no session has an edge to the peer.
 void PeerLinks::CloseIdle(const std::vector<std::string>& fingerprints) {
   Streams doomed;
   for (const std::string& fingerprint : fingerprints) {

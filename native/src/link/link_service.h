@@ -1,4 +1,4 @@
-// The accepting half of PeerLinks, as a gRPC service.
+// The gRPC service with which PeerLinks accepts the calls of peers.
 #ifndef MESHNET_LINK_LINK_SERVICE_H_
 #define MESHNET_LINK_LINK_SERVICE_H_
 

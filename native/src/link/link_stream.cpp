@@ -5,8 +5,8 @@
 namespace meshnet {
 namespace {
 
-// Messages that wait during a write go out together with the next one: a step's acknowledgement with its frame, and the
-// frames of all sessions in a step. Prompt chunks are larger than this and travel alone.
+// The most bytes that are written as one message. Messages that queue up during a write go out together in the next
+// one, for example the frames of all sessions in a step. Prompt chunks are larger than this and travel alone.
 constexpr std::size_t kBatchBytes = 64 * 1024;
 
 void MoveBody(v1::LinkMessage* from, v1::LinkItem* to) {
@@ -60,7 +60,7 @@ void LinkStream::Close(grpc::StatusCode code, const std::string& why) {
 void LinkStream::Read(bool ok) {
   const std::shared_ptr<LinkStream> self = self_;  // Close may let OnDone run at once, on another thread
   if (!ok) {
-    // gRPC does not tell the end of a stream from bytes that are no message.
+    // gRPC reports the end of the stream and bytes that are not a message in the same way.
     Close(grpc::StatusCode::INVALID_ARGUMENT, "the stream ended, or the bytes were no message");
     return;
   }
@@ -126,7 +126,7 @@ void DialledLinkStream::Start(std::shared_ptr<LinkStream> self, const std::strin
   self_ = std::move(self);
   if (!claimed_fingerprint.empty()) context_.AddMetadata(kClaimedFingerprintHeader, claimed_fingerprint);
   stub_->async()->Link(&context_, this);
-  // Writes come from other threads than gRPC's, so the hold keeps the call until FinishNow releases it.
+  // Other threads than gRPC's start writes, so the call must not end by itself: FinishNow removes this hold.
   AddHold();
   StartRead(&incoming_);
   StartCall();

@@ -1,4 +1,5 @@
-// One lane of a connection between two workers: a Link call. After Hello both ends behave alike.
+// One lane of a connection between two workers: a Link call of gRPC. After their Hello messages, both ends behave
+// alike.
 #ifndef MESHNET_LINK_LINK_STREAM_H_
 #define MESHNET_LINK_LINK_STREAM_H_
 
@@ -14,13 +15,14 @@
 
 namespace meshnet {
 
-// At a local socket a peer only claims its fingerprint (hex), in this header.
+// The header in which a peer that calls over a local socket claims its fingerprint, in hex; the claim proves nothing.
 inline constexpr char kClaimedFingerprintHeader[] = "meshnet-claimed-fingerprint";
 
-// Any thread. Keeps itself alive until gRPC has finished the call.
+// The public methods may be called on any thread. The stream keeps itself alive until gRPC has finished the call.
 class LinkStream {
  public:
-  // gRPC's threads call these, one of a stream at a time.
+  // A stream reports its messages and its end here. gRPC's threads call these methods, for one stream never two at
+  // once.
   class Receiver {
    public:
     virtual ~Receiver() = default;
@@ -35,13 +37,14 @@ class LinkStream {
 
   const std::string& fingerprint() const { return fingerprint_; }
   bool is_dialled() const { return is_dialled_; }
-  // Set once, before the stream is shared or by the receiver of its Hello.
+  // Id of the connection of which the stream is a lane. It is set once: by the end that dials before the stream starts,
+  // by the other end when it receives the Hello.
   const std::string& connection() const { return connection_; }
   void set_connection(std::string connection) { connection_ = std::move(connection); }
 
   void Enqueue(v1::LinkMessage&& message);
   void Flush();
-  // Ends the stream; if this end accepted it, the peer is told the status. Idempotent.
+  // Ends the stream. If this end accepted the call, the peer receives `code` and `why`. Idempotent.
   void Close(grpc::StatusCode code, const std::string& why);
 
  protected:
@@ -50,8 +53,8 @@ class LinkStream {
 
   virtual void WriteNext(v1::LinkMessage* message) = 0;
   virtual void ReadNext(v1::LinkMessage* message) = 0;
-  virtual void Interrupt() = 0;                            // ends a pending read soon
-  virtual void FinishNow(const grpc::Status& status) = 0;  // no operation starts after this
+  virtual void Interrupt() = 0;                            // makes a pending read end soon
+  virtual void FinishNow(const grpc::Status& status) = 0;  // called once; no read or write is started later
 
   void Read(bool ok);
   void Written(bool ok);
@@ -73,7 +76,7 @@ class LinkStream {
   StreamOutbox<v1::LinkMessage, v1::LinkMessage> outbox_;
 };
 
-// The accepting end of a lane.
+// The end of a lane that accepted the call.
 class AcceptedLinkStream : public LinkStream, public grpc::ServerBidiReactor<v1::LinkMessage, v1::LinkMessage> {
  public:
   AcceptedLinkStream(Receiver* receiver, grpc::CallbackServerContext* context, std::string fingerprint);
@@ -91,11 +94,12 @@ class AcceptedLinkStream : public LinkStream, public grpc::ServerBidiReactor<v1:
   void FinishNow(const grpc::Status& status) override { Finish(status); }
 };
 
-// The dialling end of a lane.
+// The end of a lane that made the call.
 class DialledLinkStream : public LinkStream, public grpc::ClientBidiReactor<v1::LinkMessage, v1::LinkMessage> {
  public:
   DialledLinkStream(Receiver* receiver, std::shared_ptr<grpc::Channel> channel, std::string fingerprint);
-  // claimed_fingerprint: hex; empty if a certificate proves the fingerprint.
+  // Makes the call and holds `self` until it ends. `claimed_fingerprint`: this worker's, in hex, for a call over a
+  // local socket; otherwise empty, since a certificate proves the fingerprint.
   void Start(std::shared_ptr<LinkStream> self, const std::string& claimed_fingerprint);
 
   void OnReadDone(bool ok) override { Read(ok); }

@@ -15,8 +15,8 @@
 namespace meshnet {
 namespace {
 
-// Number of the fingerprint's hexadecimal digits in a socket's name: enough to tell workers apart, few enough for its
-// path.
+// How many of a fingerprint's hexadecimal digits are in a socket's name: enough to tell workers apart, and few enough
+// for the limit on a socket's path.
 constexpr std::size_t kNameDigits = 32;
 constexpr char kSuffix[] = ".sock";
 

@@ -1,5 +1,5 @@
 // This worker's identity among peers: a key and a self-signed certificate, made anew at each start and kept in memory
-// only. The site tells peers its fingerprint; no authority, host name or date is checked.
+// only. The site tells peers the certificate's fingerprint; no authority, host name or date is checked.
 #ifndef MESHNET_LINK_PEER_IDENTITY_H_
 #define MESHNET_LINK_PEER_IDENTITY_H_
 

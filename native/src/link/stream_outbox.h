@@ -1,8 +1,9 @@
-// Items that wait to be written on one gRPC stream of the callback API, which allows one write at a time.
+// The queue of items to be written on one stream of gRPC's callback API, which allows one write at a time. It also
+// tells the owner when to finish the stream.
 //
-// Thread-safe. The owner calls its reactor outside of this class's lock. A reactor must start no operation after it has
-// finished. So "finish now" is returned exactly once: when the stream is closed and no thread is about to start an
-// operation. A write holds from BeginWrite to EndWrite, a read callback from Hold to Release.
+// Thread-safe. After Finish, no read or write may be started on a stream. So EndWrite, Release and Close return true,
+// which means "call Finish now", only once in all: when the queue is closed and no thread is about to start a read or a
+// write. Such threads count as holds: a write from BeginWrite to EndWrite, a read callback from Hold to Release.
 #ifndef MESHNET_LINK_STREAM_OUTBOX_H_
 #define MESHNET_LINK_STREAM_OUTBOX_H_
 
@@ -15,10 +16,11 @@ namespace meshnet {
 template <typename Item, typename Batch>
 class StreamOutbox {
  public:
-  // More than any admitted set of windows needs. If a reader is this far behind, the stream is closed.
+  // The most items that may wait. The windows of the admitted sessions allow fewer; if the other end reads so slowly
+  // that more would wait, the owner closes the stream.
   static constexpr std::size_t kMaxItems = 1 << 16;
 
-  // Appends an item; drops it once closed. Returns false if the reader is too far behind.
+  // Appends an item, or drops it if the queue is closed. Returns false if kMaxItems are waiting already.
   bool Add(Item&& item) {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return true;
@@ -27,7 +29,8 @@ class StreamOutbox {
     return true;
   }
 
-  // If a write may start and items wait: packs them with `pack(deque*, Batch*)` and returns the batch to write.
+  // If items wait and no write runs, moves some of them into a batch with `pack(deque*, Batch*)` and returns the batch,
+  // which the caller then writes. Otherwise returns null.
   template <typename Pack>
   Batch* BeginWrite(Pack pack) {
     const std::lock_guard lock(mutex_);
@@ -39,7 +42,7 @@ class StreamOutbox {
     return &batch_;
   }
 
-  // A write ended. True: finish now.
+  // Call when a write has ended. If it returns true, finish the stream now.
   bool EndWrite() {
     const std::lock_guard lock(mutex_);
     is_writing_ = false;
@@ -47,19 +50,20 @@ class StreamOutbox {
     return TakeFinish();
   }
 
+  // Call when a read callback begins; the stream is then not finished before Release.
   void Hold() {
     const std::lock_guard lock(mutex_);
     ++holds_;
   }
 
-  // True: finish now.
+  // Call when a read callback ends. If it returns true, finish the stream now.
   bool Release() {
     const std::lock_guard lock(mutex_);
     --holds_;
     return TakeFinish();
   }
 
-  // No more items are written. True: finish now. Idempotent.
+  // Drops the waiting items and begins no more writes. If it returns true, finish the stream now. Idempotent.
   bool Close() {
     const std::lock_guard lock(mutex_);
     is_closed_ = true;
