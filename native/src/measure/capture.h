@@ -1,5 +1,5 @@
-// Items of a shard's work, kept for one debugging reader. Copies nothing while no reader is attached. Thread-safe; a
-// thread that adds items never waits for the reader.
+// Passes items of a shard's work, such as logits, to a reader that debugs or measures. While there is no reader,
+// nothing is copied. Thread-safe; a thread that adds items never waits for the reader.
 #ifndef MESHNET_MEASURE_CAPTURE_H_
 #define MESHNET_MEASURE_CAPTURE_H_
 
@@ -29,7 +29,7 @@ class Capture {
     return Status::Ok();
   }
 
-  // Whether a reader is attached.
+  // Whether a capture is running: it has begun, and has not ended since.
   bool is_running() const {
     const std::lock_guard lock(mutex_);
     return state_ == State::kRunning;
@@ -49,7 +49,7 @@ class Capture {
     changed_.notify_all();
   }
 
-  // If a capture is running, appends an item that `fill(Item*)` fills in.
+  // If a capture is running, appends an item that `fill(Item*)` fills in; ends the capture if kItemsMax are waiting.
   template <typename Fill>
   void Add(Fill fill) {
     const std::lock_guard lock(mutex_);
@@ -62,8 +62,8 @@ class Capture {
     changed_.notify_all();
   }
 
-  // Takes the oldest item; waits for it until `until`, and returns none if none came. If the reader fell behind,
-  // kMessageTooLarge after the kept items; if the shard is being unloaded, kNotReady.
+  // Takes the oldest item. If none is waiting, waits for one until `until` and returns none if none came. Once all
+  // waiting items are taken: kMessageTooLarge if the reader fell behind, kNotReady if the shard is being unloaded.
   Result<std::optional<Item>> Take(TimePoint until) {
     std::unique_lock lock(mutex_);
     changed_.wait_until(lock, until, [this] { return !waiting_.empty() || state_ != State::kRunning; });
@@ -82,7 +82,7 @@ class Capture {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  State state_ = State::kIdle;  // guarded by mutex_, as below
+  State state_ = State::kIdle;  // guarded by mutex_, as waiting_ is
   std::deque<Item> waiting_;    // at most kItemsMax
 };
 

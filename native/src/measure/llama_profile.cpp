@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kLayerOutput = "l_out-";
 constexpr std::string_view kFinalNorm = "result_norm";
 
-// The layer whose output a node is; none for other nodes.
+// The number of the layer whose output has this name; none if it is the name of another node.
 std::optional<int> LayerOf(std::string_view name) {
   if (!name.starts_with(kLayerOutput)) return std::nullopt;
   name.remove_prefix(kLayerOutput.size());

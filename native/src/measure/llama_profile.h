@@ -1,7 +1,7 @@
-// Times at which the parts of a step ended, from llama.cpp's evaluation callback: the graph ready, groups of layers
-// done, the norm before the head done. A watched graph is computed piece by piece, which costs a few wake-ups of the
-// engine's threads, so it is off unless a benchmark asks for it. Compute thread only. Must outlive the context that it
-// is attached to.
+// Records when the parts of a step end, by llama.cpp's evaluation callback: the building of the graph, each group of
+// layers, and the norm before the output head. With the callback, llama.cpp computes a graph piece by piece, which
+// costs a few wake-ups of the engine's threads. So a load makes a profile only if a benchmark asks for it. Compute
+// thread only. Must outlive the llama_context that it is attached to.
 #ifndef MESHNET_MEASURE_LLAMA_PROFILE_H_
 #define MESHNET_MEASURE_LLAMA_PROFILE_H_
 
@@ -17,7 +17,7 @@ namespace meshnet {
 
 class LlamaProfile : public StepProfile {
  public:
-  // Number of layers in a group, which has one mark.
+  // Number of layers in a group. The end of each group is one mark.
   static constexpr int kGroupLayers = 5;
 
   void Attach(llama_context_params* params) override;
@@ -26,7 +26,8 @@ class LlamaProfile : public StepProfile {
   std::span<const StepMark> marks() const override { return marks_; }
 
  private:
-  // llama.cpp asks before each node (`ask`) whether to observe it, and calls again once an observed node is computed.
+  // Called by llama.cpp. Before a node of the graph is computed, `ask` is true, and the answer says whether to observe
+  // the node. Once an observed node is computed, `ask` is false, and the answer is whether to go on.
   bool Observe(const ggml_tensor* node, bool ask);
 
   std::vector<StepMark> marks_;

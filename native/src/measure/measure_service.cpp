@@ -19,13 +19,14 @@ std::shared_ptr<ShardCaptures> MeasureService::MakeCaptures() {
   return captures;
 }
 
-// Sends the items of one of the loaded shard's captures until the caller has enough or falls behind.
+// Sends the items of one capture of the loaded shard until the caller disconnects or falls behind, or the shard is
+// unloaded.
 template <typename Item>
 grpc::Status MeasureService::Stream(Capture<Item> ShardCaptures::* member, grpc::ServerContext* context,
                                     grpc::ServerWriter<Item>* writer) {
   std::shared_ptr<ShardCaptures> captures;
   {
-    // The shard itself is not held, since that would delay its unloading.
+    // Only the captures are held, not the shard, so that the shard can be unloaded meanwhile.
     const std::lock_guard lock(mutex_);
     captures = captures_.lock();
   }
@@ -33,7 +34,7 @@ grpc::Status MeasureService::Stream(Capture<Item> ShardCaptures::* member, grpc:
   Capture<Item>& capture = (*captures).*member;
   const Status begun = capture.Begin();
   if (!begun.ok()) return ToGrpc(begun);
-  writer->SendInitialMetadata();  // tells the client that the capture runs
+  writer->SendInitialMetadata();  // tells the client that the capture has begun
   Status status;
   while (status.ok() && !context->IsCancelled()) {
     const Result<std::optional<Item>> item = capture.Take(std::chrono::steady_clock::now() + kWatchSlice);

@@ -1,4 +1,5 @@
-// The Measure service of meshnet-worker-measure for a debugging reader, on the socket of its Worker service.
+// The gRPC service Measure of meshnet-worker-measure: streams a shard's captures to a process that debugs or measures.
+// It is served on the same socket as the service Worker.
 #ifndef MESHNET_MEASURE_MEASURE_SERVICE_H_
 #define MESHNET_MEASURE_MEASURE_SERVICE_H_
 
@@ -12,10 +13,12 @@
 
 namespace meshnet {
 
-// gRPC's threads call the methods, any number at once. Both are streams that block until their reader disconnects.
+// gRPC's threads call CaptureLogits and CaptureSteps, several calls at once if need be. Each call blocks its thread
+// until the reader disconnects or falls behind, or the shard is unloaded.
 class MeasureService : public v1::Measure::Service {
  public:
-  // Makes the captures of a shard that is being loaded; later calls read from them. Any thread.
+  // Makes the captures of a shard that is being loaded; later calls of CaptureLogits and CaptureSteps read them. Any
+  // thread.
   std::shared_ptr<ShardCaptures> MakeCaptures();
 
   grpc::Status CaptureLogits(grpc::ServerContext* context, const v1::CaptureLogitsRequest* request,

@@ -1,5 +1,5 @@
-// The captures of a shard for a debugging reader: the logits that tokens are drawn from, and the times of its steps.
-// The captures are thread-safe, as Capture is.
+// The two captures of a shard: the logits from which tokens are drawn, and the times of its steps. Both are
+// thread-safe, as Capture is.
 #ifndef MESHNET_MEASURE_SHARD_CAPTURES_H_
 #define MESHNET_MEASURE_SHARD_CAPTURES_H_
 
@@ -24,7 +24,7 @@ struct ShardCaptures : public StepObserver {
 
   Capture<v1::CapturedLogits> logits;
   Capture<v1::CapturedStep> steps;
-  std::vector<v1::CapturedStep> traced;  // of the step that is not sent yet; compute thread only
+  std::vector<v1::CapturedStep> traced;  // of the step whose messages are not sent yet; compute thread only
 };
 
 }  // namespace meshnet

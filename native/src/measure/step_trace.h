@@ -1,4 +1,4 @@
-// The times of one step, item by item, for a capture of steps.
+// Turns the times of one step into messages for a capture of steps.
 #ifndef MESHNET_MEASURE_STEP_TRACE_H_
 #define MESHNET_MEASURE_STEP_TRACE_H_
 
@@ -11,7 +11,8 @@
 
 namespace meshnet {
 
-// One message for each item that the engine ran; `sent_us` is not set yet. The items were run and not committed yet.
+// Returns one message for each item that the engine ran, without `sent_us`. Call after the engine has run the items and
+// before the session commits them. Each message carries all of `marks`.
 std::vector<v1::CapturedStep> TraceSteps(std::span<const StepItem> items, std::span<const StepMark> marks);
 
 // Microseconds on the machine's monotonic clock, which all of its processes share.
