@@ -1,10 +1,11 @@
-// A bare gRPC stream between two processes on loopback: what a hop costs before any of our work is done.
+// Measures a bare gRPC stream between two processes on loopback: the time of a hop without any of our own work.
 //
 //   grpc_echo BYTES REPLY_BYTES GAP_US COUNT
 //
-// The client sends a message of BYTES, the server idles GAP_US as an engine would compute, answers with REPLY_BYTES,
-// and the client idles as long before the next one. Prints one JSON line: half of each round trip, without the
-// server's idling, which the server measures itself. Synchronous calls, no TLS, no checks, no queue.
+// The client sends COUNT messages of BYTES bytes. For each, the server sleeps GAP_US microseconds, as an engine would
+// compute, and answers with REPLY_BYTES bytes; the client sleeps as long before the next message. Prints one JSON line
+// with half of each round trip in microseconds, less the server's sleep, which the server measures. The calls are
+// synchronous, without TLS, checks or a queue.
 #include <grpcpp/grpcpp.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -46,7 +47,7 @@ struct Plan {
 // A message whose serialised size is `bytes`, or as near as its length fields allow.
 v1::LinkMessage MessageOf(std::size_t bytes) {
   v1::LinkMessage message;
-  message.mutable_frame()->set_position(1'000'000);  // replies carry microseconds here
+  message.mutable_frame()->set_position(1'000'000);  // a reply has the server's sleep here, in microseconds
   std::string* data = message.mutable_frame()->add_tensors()->mutable_data();
   while (message.ByteSizeLong() < bytes) data->resize(data->size() + bytes - message.ByteSizeLong(), '\1');
   while (message.ByteSizeLong() > bytes && !data->empty()) data->pop_back();
@@ -74,7 +75,7 @@ class Echo final : public v1::PeerLink::Service {
   const Plan plan_;
 };
 
-// The child: serves until its parent ends it, or is gone.
+// Runs in the child process: serves until the parent kills it or ends.
 [[noreturn]] void Serve(const Plan& plan, int port_pipe) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   Echo echo(plan);
@@ -88,7 +89,7 @@ class Echo final : public v1::PeerLink::Service {
   _exit(EXIT_SUCCESS);
 }
 
-// Half round trips in microseconds; empty where the stream broke.
+// Returns half of each round trip in microseconds; empty if the stream broke.
 std::vector<double> Call(const Plan& plan, int port) {
   const auto stub = v1::PeerLink::NewStub(
       grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));

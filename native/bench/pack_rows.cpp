@@ -1,9 +1,10 @@
-// What packing and unpacking one row costs, by codec.
+// Measures how long each codec takes to pack and to unpack one row.
 //
 //   pack_rows ELEMENTS REPEATS
 //
-// Prints one JSON line: microseconds a row, by codec: the median over rounds of REPEATS rows each. A row is packed into
-// a tensor as a step does it, its data allocated anew, and checked and unpacked as one that came in.
+// Prints one JSON line: for each codec, microseconds per row of ELEMENTS elements, the median of several rounds of
+// REPEATS rows each. A row is packed as a step packs it, into a tensor with newly allocated data. Then it is checked
+// and unpacked, as a row that arrives at a stage.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -48,7 +49,7 @@ int Main(std::size_t elements, int repeats) {
   std::vector<float> unpacked(elements);
   nlohmann::json result;
   int refused = 0;
-  float sum = 0.0f;  // printed, so that nothing is left out
+  float sum = 0.0f;  // printed, so that the compiler cannot leave the unpacking out
   for (const v1::Codec codec : {v1::CODEC_RAW, v1::CODEC_BF16, v1::CODEC_Q8_0}) {
     if (!CanPack(codec, static_cast<std::uint32_t>(elements))) continue;
     v1::Tensor packed;

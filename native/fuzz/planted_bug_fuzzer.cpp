@@ -1,5 +1,5 @@
-// The control of wire_fuzzer.cpp: a reader of checked frames with a mistake in it, which no seed reaches. A fuzzer that
-// does not find it finds nothing.
+// Shows that fuzzing finds bugs: this reader of checked frames has a planted bug that no seed reaches. If fuzzing did
+// not find it, the silence of wire_fuzzer.cpp would prove nothing.
 #include <array>
 #include <memory>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kStages = 8;
 
-// Counts the frames that each stage is sent. The comparison is off by one.
+// Counts the frames that are addressed to each stage. The bug: its comparison is off by one.
 class FrameCounts {
  public:
   void Count(const v1::Frame& frame) {

@@ -1,9 +1,10 @@
-// What a peer or the relay may send, given to everything that reads it: the parsers, the cutting and joining of frames,
-// and two stages of a route with their FakeEngine, up to the freeing of what the session held.
+// Fuzzes the code that reads messages of a peer or the relay: the parsers, the cutting and joining of frames, and two
+// stages of a route with a FakeEngine each, until their session is closed.
 //
-// Beside the sanitizers' findings these abort: a message that was accepted and does not survive being written and read
-// again, parts that do not join to what was cut, packed rows that pass for finite and are not, and a cell that stays
-// reserved after everything was closed.
+// The fuzzer stops at what the sanitizers find, and also if an accepted message cannot be read again once it is
+// written, if a frame changes by that, if the parts of a frame do not join to the same frame, if IsFinite accepts
+// packed rows that are not finite once unpacked, or if a KV cell stays reserved or a sequence stays open after the
+// session was closed.
 #include <cstdlib>
 #include <iostream>
 
@@ -21,7 +22,7 @@ constexpr std::size_t kPartBytes = 512;
 constexpr std::uint32_t kStages = 2;
 const std::string kPeer(32, 'p');
 
-// The session of tests/vectors/.
+// The id of the session whose messages are in tests/vectors/.
 std::string VectorSession() {
   std::string session(kSessionIdBytes, '\0');
   for (std::size_t i = 0; i < session.size(); ++i) session[i] = static_cast<char>(i);
@@ -75,7 +76,7 @@ void ReadEdgeMessage(std::string_view bytes) {
   Require(again.ok(), "an edge message that cannot be read once written");
 }
 
-// A stage with one session open, its neighbour reached directly.
+// A stage with one open session, whose edge to the other stage is a direct link.
 class OpenStage {
  public:
   OpenStage(std::uint32_t stage, LayerSpan layers) : stage_(layers) {
@@ -91,7 +92,7 @@ class OpenStage {
 
   template <typename Body>
   void Receive(const WireRecord& record, TimePoint now) {
-    // As the bridge and the link do: gRPC has parsed, nothing is checked yet.
+    // The message is parsed and not checked, as gRPC delivers it to the bridge and to a link.
     Body message;
     if (!message.ParseFromArray(record.bytes.data(), static_cast<int>(record.bytes.size()))) return;
     const Origin origin = record.from_bridge ? Origin{} : Origin{Carrier::kPeer, kPeer};

@@ -1,6 +1,6 @@
-// A fuzzer's input as messages: records of one byte that says where the bytes come from and what they claim to be, two
-// bytes of length (little-endian), and the bytes. What is cut short is taken as far as it goes.
-// `native/tools/fuzz.py` writes seeds in this layout.
+// Splits a fuzzer's input into messages. The input is a list of records: one byte whose lowest three bits are the flags
+// of WireRecord, two bytes of length (little-endian), and the message of that length. If the input ends inside a
+// message, the record has the bytes that are there. `native/tools/fuzz.py` writes seeds in this layout.
 #ifndef MESHNET_FUZZ_WIRE_RECORDS_H_
 #define MESHNET_FUZZ_WIRE_RECORDS_H_
 
@@ -22,7 +22,7 @@ class WireRecords {
  public:
   WireRecords(const std::uint8_t* data, std::size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
 
-  // Takes the next record; false at the end.
+  // Reads the next record. Returns false if no whole record header is left.
   bool Next(WireRecord* record) {
     constexpr std::size_t kHeaderBytes = 3;
     if (rest_.size() < kHeaderBytes) return false;
