@@ -1,6 +1,6 @@
 """Remembers for 60 s which epochs of a session were closed, so that none of them is opened again.
 
-Source: docs/wire.md, Frames.
+Source: docs/wire.md, Closing and admission.
 """
 
 from __future__ import annotations
