@@ -1,4 +1,5 @@
-// meshnet-worker: composition root of the shipped worker. See process/worker_program.h for the exit status.
+// The main function of meshnet-worker, the shipped worker: gives RunProgram the engines of this build. The exit
+// statuses are in process/worker_program.h.
 #include "process/worker_program.h"
 #if MESHNET_WITH_LLAMA
 #include "engine/llama_devices.h"

@@ -5,7 +5,7 @@
 namespace meshnet {
 namespace {
 
-// sun_path holds 108 bytes, the last of them zero. Source: unix(7).
+// A Unix socket's address holds a path of 108 bytes, the last of them zero. Source: unix(7).
 constexpr std::size_t kMaxSocketPathBytes = 107;
 
 CommandLine Invalid(std::string error) { return {Command::kInvalid, std::move(error), {}}; }

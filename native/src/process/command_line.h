@@ -1,4 +1,4 @@
-// The worker's command line.
+// Parses the worker's command line.
 #ifndef MESHNET_PROCESS_COMMAND_LINE_H_
 #define MESHNET_PROCESS_COMMAND_LINE_H_
 
@@ -9,18 +9,18 @@ namespace meshnet {
 
 enum class Command { kHelp, kVersion, kListDevices, kServe, kInvalid };
 
-// Options of a worker that serves.
+// Options of --socket, which makes the worker serve an agent.
 struct ServeOptions {
   std::string socket_path;
-  int parent_pid = 0;       // 0: not tied to a parent
-  std::string link_listen;  // host:port; empty: does not listen for peers
-  std::string local_links;  // directory; empty: peers of this machine are treated like remote ones
+  int parent_pid = 0;       // the worker ends when this parent has ended; 0: no parent is watched
+  std::string link_listen;  // host:port to accept other workers at; empty: accepts none
+  std::string local_links;  // directory to meet workers of this machine in; empty: they are met like remote ones
 };
 
 struct CommandLine {
   Command command = Command::kInvalid;
   std::string error;   // Set for kInvalid only: one line for the terminal.
-  ServeOptions serve;  // kServe only
+  ServeOptions serve;  // set for kServe only
 };
 
 inline constexpr char kUsage[] =
@@ -33,7 +33,7 @@ inline constexpr char kUsage[] =
     "  --link-listen ADDR   accept other workers here; port 0 takes a free one\n"
     "  --local-links DIR    meet other workers of this user and machine here as well, without TLS; DIR is 0700\n";
 
-// Reads the arguments after the program's name. Never throws on user input.
+// Parses the arguments after the program's name. Wrong arguments give kInvalid and never an exception.
 CommandLine ParseCommandLine(const std::vector<std::string>& arguments);
 
 }  // namespace meshnet

@@ -13,7 +13,7 @@ constexpr std::uint32_t kWatchIntervalMaxMs = 60'000;
 // How often a waiting stream checks that its client is still connected.
 constexpr std::chrono::milliseconds kWatchSlice{500};
 constexpr std::chrono::milliseconds kProbeDeadline{30'000};
-// A self test computes its rows together and one by one.
+// Longer than kProbeDeadline, since a self test may compute its rows one by one.
 constexpr std::chrono::milliseconds kSelfTestDeadline{120'000};
 
 LoadPlan ToPlan(const v1::LoadRequest& request) {
@@ -112,7 +112,7 @@ grpc::Status WorkerService::Load(grpc::ServerContext* context, const v1::LoadReq
   if (!loader) return ToGrpc({Code::kInvalidArgument, "this build has no such engine"});
   float reported = -1.0f;
   const LoadObserver observer = [&](float fraction) {
-    // At most one message for each per cent.
+    // At most one message for each percent of progress.
     if (fraction >= reported + 0.01f) {
       reported = fraction;
       v1::LoadProgress progress;

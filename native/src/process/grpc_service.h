@@ -1,4 +1,5 @@
-// The Worker service, which the agent calls on its own worker's Unix socket. Translates calls; WorkerHost decides.
+// The gRPC service Worker, which the agent calls over its worker's Unix socket. It only translates calls; WorkerHost
+// carries them out.
 #ifndef MESHNET_PROCESS_GRPC_SERVICE_H_
 #define MESHNET_PROCESS_GRPC_SERVICE_H_
 
@@ -19,16 +20,17 @@ struct ServiceOptions {
   EngineLoader load_llama;  // empty in a build without llama.cpp
 };
 
-// Translates our codes into gRPC's; the message begins with the stable code.
+// Converts a status to gRPC's. The message begins with the code's name, which never changes (CodeName).
 grpc::Status ToGrpc(const Status& status);
 
-// gRPC's threads call the methods, any number at once. Blocking calls: Load and WatchStatus (streams), Unload, Probe.
+// gRPC's threads call the methods, any number at once. Load, Unload, Probe, CloseSession and WatchStatus block their
+// thread.
 class WorkerService : public v1::Worker::WithCallbackMethod_Bridge<v1::Worker::Service> {
  public:
   // `host` outlives the service.
   WorkerService(WorkerHost* host, ServiceOptions options);
 
-  // Ends calls that wait; new calls return at once.
+  // Ends the WatchStatus calls that run; later ones end after their first message.
   void Stop();
 
   grpc::Status Describe(grpc::ServerContext* context, const v1::DescribeRequest* request,

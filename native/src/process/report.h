@@ -1,4 +1,4 @@
-// The worker's reports about itself, as JSON for programs (the agent, tests) and people.
+// Reports about the worker's build and the machine's devices, as JSON for programs (the agent, tests) and people.
 #ifndef MESHNET_PROCESS_REPORT_H_
 #define MESHNET_PROCESS_REPORT_H_
 
@@ -9,10 +9,11 @@
 
 namespace meshnet {
 
-// Worker, wire and contract versions and the exact class of this build. Ends with a newline.
+// Versions of the worker, the wire, the contract, llama.cpp and ggml, and the exact class of this build. Ends with a
+// newline.
 std::string VersionReport();
 
-// One entry per device, in the library's order. Memory in bytes. Ends with a newline.
+// One entry for each device, in the order of `devices`, with memory in bytes. Ends with a newline.
 std::string DeviceReport(const std::vector<Device>& devices);
 
 }  // namespace meshnet

@@ -15,7 +15,7 @@
 namespace meshnet {
 namespace {
 
-// A step that hangs must not keep the process from ending.
+// Seconds after which an alarm ends the process, even if a step hangs.
 constexpr unsigned kEndWithin_s = 5;
 constexpr std::chrono::milliseconds kCallsEndWithin{500};
 
@@ -30,8 +30,9 @@ sigset_t BlockSignals() {
 
 bool IsOrphan(const ServeOptions& options) { return options.parent_pid != 0 && getppid() != options.parent_pid; }
 
-// The kernel signals the end of the thread that started us, which may be long before its process ends, so on a signal
-// the parent is only checked. A check every second also covers an end between fork and prctl.
+// Waits for a signal or the parent's end. The kernel sends SIGHUP (PR_SET_PDEATHSIG) when the thread that started this
+// process ends, which may be long before the parent ends, so on this signal the parent is only checked. A check every
+// second also covers a parent that ended between fork and prctl.
 void WaitForEnd(const ServeOptions& options, const sigset_t& signals) {
   if (options.parent_pid != 0) prctl(PR_SET_PDEATHSIG, SIGHUP);
   const timespec second{1, 0};

@@ -1,4 +1,5 @@
-// The worker as a process: socket, ready line, signals, end.
+// Runs the worker as a process: listens on its sockets, prints that it is ready, and ends on a signal or with its
+// parent.
 #ifndef MESHNET_PROCESS_SERVE_H_
 #define MESHNET_PROCESS_SERVE_H_
 
@@ -9,14 +10,15 @@
 
 namespace meshnet {
 
-// The service that meshnet-worker-measure adds to the Worker service; empty in the shipped worker.
+// The step observers and the gRPC service that meshnet-worker-measure adds; both empty in the shipped worker.
 struct Measurement {
   StepObserverFactory make_observer;
   grpc::Service* service = nullptr;  // outlives Serve
 };
 
-// Serves until SIGTERM, SIGINT or the parent's end. Prints one line of JSON on stdout once both sockets listen.
-// Call from the main thread before any other thread exists. Returns the exit status: 0, or 1 with a line on stderr.
+// Serves until SIGTERM, SIGINT, the end of the parent or, if no parent is watched, SIGHUP. Prints one line of JSON on
+// stdout once it listens for the agent and for other workers. Call from the main thread before any other thread exists.
+// Returns the exit status: 0, or 1 with a line on stderr.
 int Serve(const ServeOptions& options, ServiceOptions service_options, const Measurement& measurement);
 
 }  // namespace meshnet

@@ -7,8 +7,8 @@
 namespace meshnet {
 namespace {
 
-// A system without semaphores costs speed, not service, so the worker logs it and serves. A wrong path is the caller's
-// mistake.
+// Opens the compute turn of a path. A lack of semaphores costs speed, not service, so the worker logs it and computes
+// without a turn. A wrong path is the caller's mistake: kInvalidArgument.
 Result<std::unique_ptr<ComputeTurn>> OpenTurn(const std::string& turn_path) {
   if (turn_path.empty()) return std::unique_ptr<ComputeTurn>(std::make_unique<NoTurn>());
   Result<std::unique_ptr<MachineTurn>> turn = MachineTurn::Open(turn_path);

@@ -1,5 +1,5 @@
-// The whole worker: the loaded shard, the agent's bridge, the links to peers, and the paths of messages between them.
-// Thread-safe; any thread.
+// The whole worker: the loaded shard, the agent's bridge and the links to peers, between which it passes messages.
+// Thread-safe: every method may be called from any thread.
 #ifndef MESHNET_PROCESS_WORKER_HOST_H_
 #define MESHNET_PROCESS_WORKER_HOST_H_
 
@@ -14,32 +14,33 @@
 
 namespace meshnet {
 
-// Loads an engine of one kind; main.cpp and measure/measure_main.cpp know the kinds of their build.
+// Loads an engine of one kind. The main functions (main.cpp, measure/measure_main.cpp) give the loaders of their build.
 using EngineLoader =
     std::function<Result<std::unique_ptr<ShardEngine>>(const LoadPlan& plan, const LoadObserver& observer)>;
 
 class WorkerHost : public MessageSink, public BridgeStream::Receiver, public PeerLinks::Host {
  public:
-  // `make_observer` makes an observer for each shard that is loaded; if empty, steps are not observed.
+  // `make_observer` makes an observer for each shard that is loaded; if it is empty, steps are not observed.
   WorkerHost(LinkOptions link_options, PeerIdentity identity, StepObserverFactory make_observer = {});
   ~WorkerHost() override;
 
-  // Begins to listen for peers at the addresses of the options.
+  // Begins to listen for peers as the LinkOptions say.
   Status Start() { return links_.Listen(); }
 
-  // Loads a shard; kNotReady if one is loaded or being loaded. Blocks during the load. Its steps take the turn of
-  // `turn_path`, if not empty; kInvalidArgument if MachineTurn refuses the path.
+  // Loads a shard and blocks until it is loaded. kNotReady if a shard is loaded or being loaded. If `turn_path` is not
+  // empty, the shard's steps take the compute turn of that path; kInvalidArgument if MachineTurn refuses it.
   Status Load(const EngineLoader& loader, const LoadPlan& plan, const std::string& turn_path,
               const LoadObserver& observer);
-  // Ends all sessions and frees the engine; idempotent. Waits for the running step.
+  // Ends all sessions and frees the engine; idempotent. Waits for the running step. If an RPC still uses the shard, all
+  // this happens at the end of that RPC, and Unload does not wait.
   void Unload();
-  // The loaded shard; null before Load. Holding it keeps it alive.
+  // The loaded shard; null if none is loaded. The pointer keeps it alive.
   std::shared_ptr<StageWorker> stage() const;
 
-  // Admits a session on the loaded shard and connects its edges.
+  // Admits a session on the loaded shard and connects its direct edges to peers. kNotReady if no shard is loaded.
   Status OpenSession(const v1::SessionSpec& spec);
 
-  // Attaches a Bridge call of the agent; a newer call replaces an older one.
+  // Makes the stream of a new Bridge call and closes the stream of an older one.
   std::shared_ptr<BridgeStream> AttachBridge();
 
   const PeerLinks& links() const { return links_; }
@@ -57,8 +58,8 @@ class WorkerHost : public MessageSink, public BridgeStream::Receiver, public Pee
 
   const StepObserverFactory make_observer_;
   mutable std::mutex mutex_;
-  std::shared_ptr<StageWorker> stage_;    // guarded by mutex_, as the next two
-  std::shared_ptr<BridgeStream> bridge_;  // the newest
+  std::shared_ptr<StageWorker> stage_;    // guarded by mutex_, like the next two members
+  std::shared_ptr<BridgeStream> bridge_;  // of the newest Bridge call
   bool is_loading_ = false;
   PeerLinks links_;
 };

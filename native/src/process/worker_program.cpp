@@ -30,7 +30,8 @@ int ServeProgram(const WorkerProgram& program, const ServeOptions& options) {
 }  // namespace
 
 int RunProgram(const WorkerProgram& program, int argc, char** argv) {
-  // ggml would start a debugger on abort. Set before any thread reads the environment.
+  // Without this variable, ggml starts a debugger when it aborts. Set here, before another thread reads the
+  // environment.
   setenv("GGML_NO_BACKTRACE", "1", 1);
   const CommandLine line = ParseCommandLine(std::vector<std::string>(argv + 1, argv + argc));
   switch (line.command) {

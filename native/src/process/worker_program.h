@@ -1,4 +1,4 @@
-// The code that meshnet-worker and meshnet-worker-measure share: reads the command line and runs its command.
+// The main program that meshnet-worker and meshnet-worker-measure share: parses the command line and runs its command.
 #ifndef MESHNET_PROCESS_WORKER_PROGRAM_H_
 #define MESHNET_PROCESS_WORKER_PROGRAM_H_
 
@@ -17,7 +17,8 @@ struct WorkerProgram {
   Measurement measurement;
 };
 
-// Runs the command line. Returns the exit status: 0 done, 1 cannot serve, 2 wrong command line.
+// Runs the command that the command line names. Returns the exit status: 0 success, 1 the worker cannot serve, 2 the
+// command line is wrong.
 int RunProgram(const WorkerProgram& program, int argc, char** argv);
 
 }  // namespace meshnet
