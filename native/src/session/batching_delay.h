@@ -1,9 +1,9 @@
 // Decides if a step is delayed for rows that are about to arrive, so that they are computed in the same batch.
 //
-// Stages of one machine compute in turn. Once the steps of its sessions have fallen apart into groups, they stay apart:
-// the rows of one group arrive just after the step of the other has begun, and every group pays for reading the
-// weights. A short delay joins them once. If no rows arrive during a delay, it is tried ever more rarely. Pure; not
-// thread-safe.
+// Workers of one machine compute in turn. Once the rows of the sessions are split into two groups, they stay split: the
+// rows of one group arrive just after the step of the other has begun, so each group costs a pass over the weights of
+// its own. One short delay joins the groups. After a delay in which no rows arrived, the next 1, 2, 4, ... steps (at
+// most kMaxSkipped) are not delayed. No I/O and no clock; not thread-safe.
 #ifndef MESHNET_SESSION_BATCHING_DELAY_H_
 #define MESHNET_SESSION_BATCHING_DELAY_H_
 
@@ -14,10 +14,10 @@ namespace meshnet {
 
 class BatchingDelay {
  public:
-  // Largest number of steps that follow each other without a delay after delays in which no rows arrived.
+  // Largest number of steps without a delay that follow a delay in which no rows arrived.
   static constexpr std::uint32_t kMaxSkipped = 64;
 
-  // Call once for each step that could be delayed; if true, delay it and call Note with whether rows arrived.
+  // Whether to delay this step. Call once for each step that could be delayed. After a delay, call Note.
   bool IsWorthwhile() {
     if (skips_left_ == 0) return true;
     --skips_left_;

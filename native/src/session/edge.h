@@ -1,6 +1,7 @@
-// The two ends of one edge of one session, without I/O: numbering, windows, repeats, assembly, acknowledgements.
-// Not thread-safe: owned by a Session, which is guarded by its machine's owner.
-// Source: docs/wire.md, Frames and Credits; `meshnet.session` is the same machine in Python.
+// The receiving and the sending end of one edge of one session, without I/O. They number frames, keep to the window,
+// drop repeated frames, join the parts of a frame, and keep track of acknowledgements. Not thread-safe: owned by a
+// Session, which StageWorker's lock guards. Source: docs/wire.md, Frames and Credits; the Python package
+// `meshnet.session` does the same.
 #ifndef MESHNET_SESSION_EDGE_H_
 #define MESHNET_SESSION_EDGE_H_
 
@@ -31,18 +32,19 @@ class ReceivingEdge {
 
   explicit ReceivingEdge(Window window) : window_(window) {}
 
-  // Takes the next frame or part from the carrier; the caller has checked it with CheckFrame. If kDelivered, the whole
-  // frame is moved into `whole`. If kFailed, `failure` is set (kSequenceGap, kMessageTooLarge, kWindowExceeded,
-  // kMalformed) and the session is over.
+  // Takes the next frame or part from the carrier; the caller has checked it with CheckFrame. Returns kDelivered if a
+  // frame is complete, and moves it into `whole`; kKept if more parts must follow; kRepeated if the frame or part was
+  // received before; kFailed if the session must end, and sets `failure` (kSequenceGap, kMessageTooLarge,
+  // kWindowExceeded, kMalformed).
   Arrival Receive(v1::Frame&& frame, v1::Frame* whole, Status* failure);
 
-  // The engine has consumed all delivered frames up to `seq`. Frees their place in the window.
+  // Frees the window's space of all delivered frames up to `seq`, since the engine has computed them.
   void Consume(std::uint64_t seq);
 
-  // Last consumed seq, to acknowledge (again); none before the first frame was consumed.
+  // Seq of the last frame that the engine has computed, which acknowledgements carry; empty before the first one.
   std::optional<std::uint64_t> consumed_seq() const { return consumed_seq_; }
 
-  // Tensor bytes delivered and not consumed, or in assembly.
+  // Tensor bytes of the frames that were delivered and are not consumed, and of the parts of an incomplete frame.
   std::uint64_t held_bytes() const { return unconsumed_bytes_ + assembler_.held_bytes(); }
 
  private:
@@ -50,7 +52,7 @@ class ReceivingEdge {
 
   const Window window_;
   FrameAssembler assembler_;
-  std::deque<std::pair<std::uint64_t, std::uint64_t>> unconsumed_;  // (seq, tensor bytes)
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> unconsumed_;  // seq and tensor bytes of each frame
   std::uint64_t unconsumed_bytes_ = 0;
   std::uint64_t next_seq_ = 0;
   std::optional<std::uint64_t> consumed_seq_;
@@ -60,27 +62,29 @@ class SendingEdge {
  public:
   explicit SendingEdge(Window window) : window_(window) {}
 
-  // Whether a whole frame of this size could ever be sent.
+  // Whether a whole frame of this size is within the window's bytes, so that it can be sent sooner or later.
   bool Fits(std::uint64_t tensor_bytes) const { return tensor_bytes <= window_.tensor_bytes; }
 
-  // Whether a frame of this size may be sent now.
+  // Whether the window has room now for a frame of this size beside the frames in flight.
   bool HasCredit(std::uint64_t tensor_bytes) const;
 
-  // Takes the credit for one whole frame (all its parts) and returns its seq. Call only if HasCredit.
+  // Counts one whole frame, with all its parts, as in flight and returns its seq. Call only if HasCredit.
   std::uint64_t Send(std::uint64_t tensor_bytes, TimePoint now);
 
-  // Frees all frames up to `seq`; a repeated acknowledgement changes nothing. kMalformed if `seq` was never sent.
+  // Removes all frames up to `seq` from those in flight; a repeated acknowledgement changes nothing. kMalformed if
+  // `seq` was never sent.
   Status Acknowledge(std::uint64_t seq, TimePoint now);
 
-  // Since when the receiver owes an acknowledgement without any progress; none if it owes none.
+  // Since when frames are in flight and none has been acknowledged; empty if none is in flight.
   std::optional<TimePoint> waiting_since() const;
 
-  // When the receiver last acknowledged a frame, or was sent one after it had acknowledged all.
+  // The time of the last acknowledgement of a frame in flight, or of a later frame that was sent while none was in
+  // flight.
   TimePoint progress_at() const { return progress_at_; }
 
  private:
   const Window window_;
-  std::deque<std::pair<std::uint64_t, std::uint64_t>> in_flight_;  // (seq, tensor bytes)
+  std::deque<std::pair<std::uint64_t, std::uint64_t>> in_flight_;  // seq and tensor bytes of each frame
   std::uint64_t in_flight_bytes_ = 0;
   std::uint64_t next_seq_ = 0;
   TimePoint progress_at_;

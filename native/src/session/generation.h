@@ -1,5 +1,5 @@
-// The tail's record of one generation: token indices, finish, the token window, and the events kept until they are
-// acknowledged. Not thread-safe: owned by a Session. Source: docs/wire.md, Credits and Finish.
+// The tail's record of one generation: token indices, the finish reason, the token window, and the token events that
+// the Gateway has not acknowledged. Not thread-safe: owned by a Session. Source: docs/wire.md, Credits and Finish.
 #ifndef MESHNET_SESSION_GENERATION_H_
 #define MESHNET_SESSION_GENERATION_H_
 
@@ -16,26 +16,29 @@ namespace meshnet {
 
 class Generation {
  public:
-  // context_length: positions a sequence may hold.
+  // `context_length` is the largest number of positions in a sequence.
   Generation(const SessionTerms& terms, std::uint64_t context_length);
 
-  // Records the token drawn for `position` and returns its event, complete except for its residence.
+  // Gives the token that was sampled for `position` the next index and returns its event, which is kept until it is
+  // acknowledged. `residence` is the time that the token's rows spent on each stage.
   const v1::TokenEvent& Commit(const SampledToken& token, std::uint64_t position,
                                const google::protobuf::RepeatedPtrField<v1::StageResidence>& residence, TimePoint now);
 
-  // The Gateway has received all tokens up to `index`. kMalformed if `index` was never sent.
+  // Drops the events of all tokens up to `index`, since the Gateway has received them. kMalformed if `index` was never
+  // sent.
   Status Acknowledge(std::uint64_t index, TimePoint now);
 
   bool is_finished() const { return is_finished_; }
   std::uint64_t next_index() const { return next_index_; }
 
-  // Whether one more token may be drawn before the next acknowledgement.
+  // Whether the token window has room for one more token before the next acknowledgement.
   bool HasWindow() const { return next_index_ < first_unacknowledged_ + token_window_; }
 
-  // Since when the Gateway has acknowledged no token while the window is full; none if it is not full.
+  // Since when the token window has been full without an acknowledgement; empty if it is not full or the generation is
+  // finished.
   std::optional<TimePoint> waiting_since() const;
 
-  // Events to send again if a Gateway comes back, in order.
+  // The events that the Gateway has not acknowledged, in order; they are sent again if the agent attaches a new bridge.
   const std::deque<v1::TokenEvent>& unacknowledged() const { return unacknowledged_; }
 
  private:

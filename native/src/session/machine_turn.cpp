@@ -26,14 +26,14 @@ constexpr unsigned short kUsers = 2;
 constexpr unsigned short kDecoding = 3;
 constexpr int kSemaphores = 4;
 constexpr int kMode = 0600;
-// Number of keys that are tried if sets of other users or programs have the first ones.
+// Number of keys that are tried, since the first ones may belong to sets of other users or programs.
 constexpr int kKeys = 16;
-// Number of tries to join, since the set may be removed between finding and joining it.
+// Number of tries to join a set, since it may be removed after it was found.
 constexpr int kJoins = 100;
 
 TimePoint Now() { return std::chrono::steady_clock::now(); }
 
-// The fourth argument of semctl; the caller has to define it. Source: semctl(2).
+// The type of semctl's fourth argument, which programs have to define. Source: semctl(2).
 union SemaphoreArgument {
   int value;
   semid_ds* description;
@@ -80,15 +80,16 @@ bool IsOurs(int set) {
 }
 
 // Whether a semaphore is taken and the process that could free it is dead. The kernel undoes a process's operations
-// before the process disappears, so this happens only if values were changed by hand. 0 is a process of another
-// namespace.
+// before the process disappears, so this happens only if values were changed by hand. GETPID gives 0 for a process of
+// another namespace.
 bool IsAbandoned(int set, int semaphore) {
   const pid_t last = semctl(set, semaphore, GETPID);
   if (last <= 0 || kill(last, 0) == 0 || errno != ESRCH) return false;
   return semctl(set, semaphore, GETVAL) != 0 && semctl(set, semaphore, GETPID) == last;
 }
 
-// Ids carry a sequence number: removing a set that is already gone does not hit its successor.
+// Removes a set. A set's id holds a sequence number, so the id of a set that is gone never removes the set that
+// replaced it.
 void Remove(int set) { semctl(set, 0, IPC_RMID); }
 
 sembuf WaitForZero(unsigned short semaphore, short flags = 0) { return {semaphore, 0, flags}; }
@@ -104,7 +105,7 @@ Result<int> FindSet(const std::string& name) {
       set = semget(KeyOf(name, attempt), kSemaphores, IPC_CREAT | kMode);
     }
     if (set >= 0 && IsOurs(set)) return set;
-    // EACCES and EINVAL: the key is another user's or has another shape.
+    // EACCES and EINVAL: another user's set, or one of another size, has this key. Try the next key.
     if (set < 0 && errno != EACCES && errno != EINVAL) {
       return Status(Code::kNotReady, "no semaphores could be made for the compute turn: " + SystemError(errno));
     }
@@ -119,13 +120,14 @@ Result<int> JoinSet(const std::string& name) {
     if (!set.ok()) return set;
     sembuf join = Add(kUsers);
     if (semop(set.value(), &join, 1) == 0) return set;
-    // Otherwise its last user has just removed it.
+    // EIDRM and EINVAL: the set's last user has just removed it, so try again.
     if (errno != EIDRM && errno != EINVAL) break;
   }
   return Status(Code::kNotReady, "the compute turn cannot be joined: " + SystemError(errno));
 }
 
-// The state letter of a process. Source: proc_pid_stat(5): after the last parenthesis, since names may hold any.
+// The state letter of a process, or '?'. It follows the last parenthesis of the line, since the process's name may hold
+// parentheses. Source: proc_pid_stat(5).
 char StateOf(pid_t process) {
   std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
   std::string line;
@@ -200,13 +202,14 @@ MachineTurn::Outcome MachineTurn::Take(TimePoint deadline) {
   outcome = TakePlace(deadline);
   if (outcome != Outcome::kDone) return outcome;
   outcome = MoveUp(deadline);
-  // If the set is gone nothing is held, but End may not know.
+  // Frees the place. If the set is gone, this worker holds nothing, and End only clears `held_`.
   if (outcome != Outcome::kDone) End();
   return outcome;
 }
 
-// Takes the place; if the worker in it is stopped, goes past it and holds nothing yet. To look at the holder costs the
-// place in the queue, so a worker looks only after twice the longest wait so far, and then ever more rarely.
+// Takes the place. If the worker in the place is stopped, returns kDone without the place. To check for this, the
+// worker leaves the queue and joins it again at its end; so it checks only after twice the longest wait so far, and
+// then ever more rarely.
 MachineTurn::Outcome MachineTurn::TakePlace(TimePoint deadline) {
   const TimePoint since = Now();
   std::chrono::nanoseconds interval = std::max<std::chrono::nanoseconds>(kQueueLookInterval, 2 * longest_wait_);
@@ -230,7 +233,8 @@ MachineTurn::Outcome MachineTurn::TakePlace(TimePoint deadline) {
   return Outcome::kDone;
 }
 
-// Moves from the place to the turn. Few workers wait here, so looking now and then loses no turn.
+// Waits for the turn, takes it and frees the place. If the turn's holder is stopped, returns kDone without the turn.
+// Few workers wait for the turn itself, so leaving this queue for a check loses no turn.
 MachineTurn::Outcome MachineTurn::MoveUp(TimePoint deadline) {
   if (passed_stopped_holder_) passed_stopped_holder_ = IsStopped(kTurn);
   while (!passed_stopped_holder_) {
@@ -250,7 +254,8 @@ MachineTurn::Outcome MachineTurn::MoveUp(TimePoint deadline) {
   return Outcome::kDone;
 }
 
-// Does all operations at once, or none. If the wait is not positive, does not wait.
+// Does all operations at once, or none (kLate) if that is not possible within `wait_at_most`. If `wait_at_most` is not
+// positive, does not wait.
 MachineTurn::Outcome MachineTurn::Operate(sembuf* operations, std::size_t count,
                                           std::chrono::nanoseconds wait_at_most) const {
   const TimePoint until = Now() + wait_at_most;

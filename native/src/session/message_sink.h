@@ -1,4 +1,4 @@
-// The interface by which messages leave the worker.
+// The interface through which a StageWorker sends messages to peers and over the agent's bridge.
 #ifndef MESHNET_SESSION_MESSAGE_SINK_H_
 #define MESHNET_SESSION_MESSAGE_SINK_H_
 
@@ -6,7 +6,7 @@
 
 namespace meshnet {
 
-// Any thread; no method blocks. Messages to one destination leave in the order of Enqueue.
+// Methods may be called from any thread, and none blocks. Messages to one destination leave in the order of Enqueue.
 class MessageSink {
  public:
   virtual ~MessageSink() = default;

@@ -10,7 +10,7 @@
 namespace meshnet {
 namespace {
 
-// Input rows of a probe; if a probe on a stage that takes hidden rows has none, rows of zeros.
+// The hidden rows that a probe feeds to the shard; rows of zeros if the request has none.
 Result<std::vector<float>> ProbeRows(const ShardFacts& facts, const v1::ProbeRequest& request, std::uint32_t rows) {
   std::vector<float> hidden(std::size_t{rows} * facts.input_width, 0.0f);
   if (request.tensors().empty() || facts.input_width == 0) return hidden;
@@ -28,7 +28,7 @@ Result<std::vector<float>> ProbeRows(const ShardFacts& facts, const v1::ProbeReq
 }
 
 // The rows whose logits are computed: the last one, as for a prompt chunk, so that a timed probe costs the same as a
-// chunk; all rows if the caller compares rows.
+// chunk; all rows if `wants_all`.
 std::vector<std::uint32_t> LogitsRows(const ShardFacts& facts, std::uint32_t rows, bool wants_all) {
   if (!facts.is_tail()) return {};
   if (!wants_all) return {rows - 1};
@@ -37,14 +37,14 @@ std::vector<std::uint32_t> LogitsRows(const ShardFacts& facts, std::uint32_t row
   return all;
 }
 
-// Results of a probe's steps: hidden rows or logits, one after the other, and the time in the engine.
+// The outputs of a probe's steps (hidden rows or logits), one after the other, and the time spent in the engine.
 struct ProbeOutput {
   std::vector<float> values;
   std::uint32_t rows = 0;
   std::chrono::steady_clock::duration elapsed{0};
 };
 
-// Runs the next `rows` rows of an open sequence after the `done` rows that are computed.
+// Runs `rows` rows of the request in an open sequence, after its first `done` rows were computed.
 Status RunRows(ShardEngine* engine, SequenceId sequence, const v1::ProbeRequest& request, std::span<const float> hidden,
                std::uint32_t done, std::uint32_t rows, ProbeOutput* output) {
   const ShardFacts& facts = engine->facts();

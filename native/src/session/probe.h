@@ -1,4 +1,5 @@
-// Runs a caller's rows through the loaded shard in a sequence of their own, for the health probe and the self test.
+// Runs the rows of a ProbeRequest through the loaded shard in a sequence of their own: the health probe or the self
+// test.
 #ifndef MESHNET_SESSION_PROBE_H_
 #define MESHNET_SESSION_PROBE_H_
 
@@ -8,10 +9,11 @@
 
 namespace meshnet {
 
-// Compute thread only. `sequence` must be free; it is closed again. The rows run in one step, or in steps of
-// `step_rows`. The reply holds the hidden rows, or on the tail the "logits" of every row, and their SHA-256.
-// kWrongShape, kWrongDtype, kWrongSize, and the codes of the engine's Open and Step (kNotFinite if a row is not
-// finite).
+// Computes the request's rows in `sequence`, which must be free, and closes it again. Compute thread only. The rows run
+// in one step, or in steps of `step_rows`. The outputs are the hidden rows, or on the tail the logits of every row. The
+// reply holds their SHA-256 and, if the request has `want_outputs`, the outputs. Without it, the tail computes only the
+// logits of each step's last row. Codes: kWrongShape, kWrongDtype, kWrongSize, and those of the engine's Open and Step
+// (kNotFinite if a row is not finite).
 Result<v1::ProbeReply> RunProbe(ShardEngine* engine, SequenceId sequence, const v1::ProbeRequest& request);
 
 }  // namespace meshnet

@@ -8,12 +8,13 @@
 namespace meshnet {
 namespace {
 
-// Weight of a new step's time against the mean of those before it.
+// Weight of the newest step in the moving average of step times.
 constexpr double kWeightOfNewest = 0.25;
-// Part of a decode step of all sessions that is left for the work between steps and not given to prompts.
+// Fraction of the time of a decode step of all sessions that is not given to prompts, but left for the work between
+// steps.
 constexpr double kAround = 0.1;
-// If a chunk exceeds the budget by no more than this part of it (1 / 4), it is not cut: the rest is not worth its own
-// pass over the weights.
+// A chunk that exceeds the budget by no more than a quarter (1 / kMorePart) of it is not cut: the rest is not worth a
+// pass over the weights of its own.
 constexpr std::uint32_t kMorePart = 4;
 
 double Smoothed(double before, double newest) {
@@ -45,7 +46,8 @@ std::uint32_t PromptBudget::rows(std::uint32_t decoding, std::uint32_t newcomers
   const double decode_us = DecodeMicroseconds(decoding);
   double company_us = DecodeMicroseconds(decoding + newcomers);
   if (prompt_rows_per_us_ == 0.0 || company_us == 0.0) return kRowsUnmeasured;
-  // A step of all sessions may have been measured long ago; with more rows, the time for each row never grows.
+  // The step of all sessions may have been measured long ago, so a newer time limits it: with more rows in a step, the
+  // time for each row never grows.
   if (decoding > 0) company_us = std::min(company_us, decode_us * (decoding + newcomers) / decoding);
   const double both_us = (1.0 + newcomers - kAround) * company_us;
   const double prompt_us = std::clamp(both_us - decode_us, 0.0, longest_us);

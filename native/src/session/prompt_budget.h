@@ -1,10 +1,11 @@
-// The interactive chunk budget: how many prompt rows a step takes while other sessions wait for their next token.
+// The prompt budget: how many prompt rows a step takes while other sessions wait for their next token.
 //
-// A prompt chunk that is computed whole holds up every decoding session until all of its rows are done. So while a
-// session decodes, prompt steps and decode steps take turns, and a prompt step is short: each new prompt costs the
-// others less than one more decode step of all sessions together. One new prompt at most doubles the time between their
-// tokens, and if many prompts come at once, they do not wait for a few sessions that are served already. The time that
-// rows take is measured from the steps themselves. Not thread-safe: owned by a StageMachine.
+// If a prompt chunk is computed whole, every decoding session waits until all of its rows are done. So while a session
+// decodes, prompt steps alternate with decode steps, and a prompt step is short. For each session with a new prompt, it
+// takes less time than one more decode step of all sessions together. So one new prompt at most doubles the time
+// between the tokens of the others; with many new prompts, prompt steps are longer, so that these prompts do not wait
+// for a few decoding sessions. The time that rows take is measured from the steps themselves. Not thread-safe: owned by
+// a StageMachine.
 #ifndef MESHNET_SESSION_PROMPT_BUDGET_H_
 #define MESHNET_SESSION_PROMPT_BUDGET_H_
 
@@ -15,32 +16,34 @@ namespace meshnet {
 
 class PromptBudget {
  public:
-  // A single row costs a step nearly as much as two, since the weights are read once a step.
+  // The smallest budget. A step of one row takes nearly as long as a step of two, since each step reads all weights
+  // once.
   static constexpr std::uint32_t kRowsMin = 2;
-  // Used until both kinds of steps were measured.
+  // The budget until a prompt step and a decode step were measured.
   static constexpr std::uint32_t kRowsUnmeasured = 4;
-  // Steps of more rows count as steps of this many.
+  // Decode steps of more rows than this are recorded as steps of this many.
   static constexpr std::uint32_t kCompanyMax = 32;
 
-  // A step of prompt rows or decode rows has ended.
+  // Records how long a step took in the engine; it held prompt rows only or decode rows only.
   void Note(bool is_prompt, std::uint32_t rows, std::uint32_t compute_us);
 
-  // Prompt rows of one step while `decoding` sessions wait for tokens and `newcomers` (at least 1) for their prompts:
-  // as many as take no longer than `longest_us`, but at least kRowsMin.
+  // Number of prompt rows in the next step while `decoding` sessions wait for tokens and `newcomers` sessions (at least
+  // 1) wait for their prompts to be computed. The rows take about `longest_us` microseconds at most, but are at least
+  // kRowsMin.
   std::uint32_t rows(std::uint32_t decoding, std::uint32_t newcomers, double longest_us) const;
 
  private:
-  // Microseconds of a decode step of `rows` rows: of the nearest measured number below, else of the nearest above; 0 if
-  // no decode step was measured.
+  // Microseconds of a decode step of `rows` rows. If no such step was measured, the time of the nearest smaller number
+  // of rows, or else of the nearest larger one; 0 if no decode step was measured.
   double DecodeMicroseconds(std::uint32_t rows) const;
 
-  std::array<double, kCompanyMax + 1> decode_us_{};  // by rows
+  std::array<double, kCompanyMax + 1> decode_us_{};  // index: the rows of the step
   double prompt_rows_per_us_ = 0.0;
 };
 
-// Rows that a step takes of a chunk if its budget is `budget` rows. The chunk is cut into as few pieces as the budget
-// allows, all but equally long; a chunk that is only a little longer is not cut. At least 1; `chunk_rows` and `budget`
-// are positive.
+// Number of rows that a step takes from a chunk of `chunk_rows` rows if its budget is `budget` rows (both positive).
+// The chunk is cut into as few pieces as the budget allows, of nearly equal length. A chunk that exceeds the budget by
+// a quarter or less is not cut. The result is at least 1.
 std::uint32_t PieceRows(std::uint32_t chunk_rows, std::uint32_t budget);
 
 }  // namespace meshnet

@@ -120,7 +120,7 @@ bool Session::IsReady() const {
 std::uint32_t Session::RowsToTake(std::uint32_t prompt_rows, TimePoint now) const {
   const v1::Frame& frame = pending.front().frame;
   if (frame.phase() != v1::PHASE_PREFILL || terms_.is_exact) return frame.rows();
-  // The stage before waits for the acknowledgement of the whole chunk.
+  // A chunk that has waited this long is not cut: the stage before waits until the whole chunk is acknowledged.
   if (now - pending.front().received_at > terms_.step_deadline / 2) return frame.rows();
   return PieceRows(frame.rows(), prompt_rows);
 }
@@ -155,7 +155,7 @@ std::optional<TimePoint> Session::token_owed_since() const {
 }
 
 std::chrono::milliseconds Session::token_patience() const {
-  // The next stage has done its part. The token's way back includes the time that it waits at the tail.
+  // The head and the next stage have done their part. The token's way back includes its wait at the tail.
   const std::uint32_t steps_left = (terms_.n_stages - 2) * token_frames_;
   return terms_.step_deadline * steps_left + std::max(terms_.step_deadline, 2 * terms_.gateway_grace);
 }

@@ -1,5 +1,5 @@
-// The sessions that are open here, their reserved sequences and cells, and the epochs that were closed. Not
-// thread-safe: owned by a StageMachine. Source: docs/wire.md, Frames and Failure codes (admission).
+// The open sessions of a loaded shard, the sequences and KV cells that are reserved for them, and the epochs that were
+// closed lately. Not thread-safe: owned by a StageMachine. Source: docs/wire.md, Frames and Failure codes (admission).
 #ifndef MESHNET_SESSION_SESSION_TABLE_H_
 #define MESHNET_SESSION_SESSION_TABLE_H_
 
@@ -18,28 +18,29 @@ class SessionTable {
   // `facts` outlives the table.
   explicit SessionTable(const ShardFacts& facts);
 
-  // Admits a session and reserves its sequence and cells. kSessionExists, kOldEpoch, kTooManySessions, kKvExhausted.
-  // An older epoch of the session must have been removed before.
+  // Admits a session and reserves a sequence and KV cells for it. kSessionExists if this epoch is open, kOldEpoch if
+  // another epoch is open, or if this or a later one was closed, kTooManySessions if no sequence is free, kKvExhausted
+  // if too few cells are free. An older epoch of the session must have been removed before.
   Result<std::shared_ptr<Session>> Admit(SessionTerms terms, TimePoint now);
 
   // The open session with this id, of any epoch; null if there is none.
   std::shared_ptr<Session> Find(const SessionId& session) const;
 
-  // Forgets an open session and remembers its epoch as closed. Its sequence and cells stay reserved until Release.
+  // Removes an open session and remembers its epoch as closed. Its sequence and cells stay reserved until Release.
   void Remove(const Session& session, TimePoint now);
 
-  // Remembers that the epoch and older ones are closed, whether or not they ever were open.
+  // Remembers that this epoch of the session and all older ones are closed, even if none of them was ever open.
   void MarkClosed(const SessionId& session, std::uint32_t epoch, TimePoint now);
 
-  // The engine has closed a session's sequence: its cells are free. The sequence itself is given out again only if
-  // `is_usable`; otherwise the engine has quarantined it, until Restore.
+  // Frees `kv_cells` cells after the engine has closed a sequence. If `is_usable`, the sequence is free as well;
+  // otherwise the engine has quarantined it, and it becomes free only with Restore.
   void Release(SequenceId sequence, std::uint64_t kv_cells, bool is_usable);
   void Restore(SequenceId sequence);
 
-  // Lends a free sequence without cells, for a probe; Release gives it back. kTooManySessions if all are taken.
+  // Reserves a free sequence without cells, for a probe; Release frees it. kTooManySessions if no sequence is free.
   Result<SequenceId> Borrow();
 
-  // Drops epochs that were closed more than a minute ago.
+  // Forgets epochs that were closed more than a minute ago, and the oldest ones if there are too many.
   void ForgetOld(TimePoint now);
 
   const std::unordered_map<SessionId, std::shared_ptr<Session>, SessionIdHash>& open() const { return open_; }
@@ -47,7 +48,7 @@ class SessionTable {
   std::uint64_t kv_cells_reserved() const { return kv_cells_reserved_; }
 
  private:
-  // The smallest free sequence, since engines batch neighbouring sequences best. At least one is free.
+  // Takes the smallest free sequence, since engines batch neighbouring sequences best. Call only if one is free.
   SequenceId TakeFree();
 
   struct Closed {

@@ -61,7 +61,8 @@ bool IsSeam(Edge edge) {
   return edge.from_stage != kGatewayStage && edge.to_stage != kGatewayStage && edge.from_stage < edge.to_stage;
 }
 
-// A codec is only for rows: those of a seam, of a width that it can pack. An exact route has raw rows only.
+// Checks an edge's codec. Any codec but raw needs a seam, rows of a width that it can pack, and a route that is not
+// exact.
 Status CheckCodec(const EdgeTerms& edge, const SessionTerms& terms, const ShardFacts& facts) {
   if (edge.codec == v1::CODEC_RAW) return Status::Ok();
   if (!IsSeam(edge.edge)) return Malformed("an edge that carries no rows has a codec");
@@ -73,7 +74,7 @@ Status CheckCodec(const EdgeTerms& edge, const SessionTerms& terms, const ShardF
   return Status::Ok();
 }
 
-// An edge that carries frames needs a window of at least one row.
+// Checks that the stage has this edge, which carries frames, and that its window holds at least one row.
 Status CheckFrameEdge(const SessionTerms& terms, Edge edge, std::uint32_t elements_per_row) {
   const EdgeTerms* found = terms.Find(edge);
   if (found == nullptr) return Malformed("an edge that the stage needs is missing");

@@ -1,4 +1,4 @@
-// The compute side of StageMachine: takes the rows of a step and commits its results.
+// The part of StageMachine around a step: takes the rows of a step from the queue and commits its results.
 #include <algorithm>
 
 #include "session/stage_machine.h"
@@ -11,7 +11,8 @@ std::uint32_t Microseconds(TimePoint::duration duration) {
   return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(duration).count());
 }
 
-// Milliseconds left of a step's time after this stage; 0 if the step has no limit.
+// Milliseconds of a frame's `budget_ms` that are left after its time on this stage (`residence`), at least 1; 0 if the
+// frame has no limit.
 std::uint32_t RemainingBudget(std::uint32_t budget_ms, TimePoint::duration residence) {
   if (budget_ms == 0) return 0;
   const auto spent_ms = std::chrono::duration_cast<std::chrono::milliseconds>(residence).count();
@@ -86,7 +87,8 @@ std::uint32_t StageMachine::PromptRows(TimePoint now, bool others_decode) const 
     }
   }
   if (decoding == 0 && !others_decode) return kMaxRows;
-  // A quarter of the step deadline, far below the deadlines of sessions in the step, behind it, or on another worker.
+  // A quarter of the shortest step deadline: no session in the step, behind it or on another worker comes near its own
+  // deadline.
   return prompt_budget_.rows(decoding, std::max(newcomers, 1u), static_cast<double>(deadline.count()) / 4);
 }
 
@@ -103,12 +105,14 @@ void StageMachine::CommitStep(std::vector<StepItem>&& items, TimePoint now) {
   for (StepItem& item : items) {
     counters_.rows += item.rows.frame.rows();
     item.session->in_step = false;
-    // The session was closed during the step: drop the outcome; the engine order to close its sequence is queued.
+    // If the session was closed during the step, its result is dropped; the order to close its sequence is queued
+    // already.
     if (item.session->is_open) CommitItem(&item, now);
   }
 }
 
-// Only a step of one phase shows how long rows of that phase take.
+// Records the time of a step for the prompt budget, if all its rows are of one phase: only then does it show how long
+// such rows take.
 void StageMachine::NoteForBudget(const std::vector<StepItem>& items) {
   const auto is_prompt = [](const StepItem& item) { return item.rows.frame.phase() == v1::PHASE_PREFILL; };
   const bool first = is_prompt(items.front());
@@ -219,7 +223,7 @@ void StageMachine::ReleaseToken(const SessionPointer& session, TimePoint now) {
     SendFrame(session, std::move(frame), now);
     return;
   }
-  // If the route has one stage, the ring never leaves the worker.
+  // On a route of one stage, the tail is the head, and the token's row is queued here.
   const Status status = session->Queue(std::move(frame), now);
   if (status.ok()) {
     queue_.Add(session);

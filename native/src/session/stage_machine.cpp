@@ -1,4 +1,5 @@
-// Sessions, incoming messages and deadlines; stage_commit.cpp has the compute side.
+// The part of StageMachine that opens and closes sessions and handles messages and deadlines. The part around a step is
+// in stage_commit.cpp.
 #include "session/stage_machine.h"
 
 #include <algorithm>
@@ -8,11 +9,12 @@
 namespace meshnet {
 namespace {
 
-// How often Tick is called if no deadline is near.
+// Time until the next call of Tick if no deadline is nearer.
 constexpr std::chrono::seconds kIdleTick{60};
 
-// A stage that closed a session has told the Gateway the reason, and the Gateway closes it everywhere. If a neighbour
-// hears of it first, it waits this long before it reports the loss, so that the cause arrives before its consequence.
+// How long a stage waits, after a neighbour has said that it closed the session, before it reports the neighbour as
+// lost. The neighbour has told the Gateway the reason, and the Gateway closes the session on every stage; so the reason
+// arrives at the Gateway before this report.
 constexpr std::chrono::milliseconds kGoneGrace{250};
 
 std::chrono::milliseconds ShortestTerm(const Session& session) {
@@ -23,7 +25,7 @@ std::chrono::milliseconds ShortestTerm(const Session& session) {
 
 bool IsAnswer(const v1::EdgeMessage& message) { return message.has_ack() || message.has_gone(); }
 
-// Tells the sender on an edge that the session is not open here, or no longer.
+// The message that tells the sender on an edge that the session is not open on this stage, or no longer.
 v1::EdgeMessage Farewell(const std::string& session, std::uint32_t epoch, Edge edge, Code reason) {
   v1::EdgeMessage message;
   message.set_session(session);
@@ -177,9 +179,9 @@ Status StageMachine::Receive(const Origin& origin, v1::EdgeMessage&& message, Ti
   return Status::Ok();
 }
 
-// If a peer uses an edge that is not its own, the peer is disconnected and the session is unharmed. The bridge carries
-// all sessions' messages on the agent's one connection, and the relay has tied the packet to this session's members; so
-// there the session fails.
+// Handles a message on an edge that its sender may not use. If the sender is a peer, it is disconnected and the session
+// goes on. The agent's bridge carries the messages of all sessions, so it is kept and the session fails; the relay has
+// made sure that the message came from a member of this session.
 Status StageMachine::RefuseEdge(const Origin& origin, const SessionPointer& session, Edge edge, TimePoint now) {
   Status status(Code::kEdgeNotPermitted, "the sender may not use this edge");
   if (origin.carrier == Carrier::kPeer) return status;

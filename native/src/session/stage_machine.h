@@ -1,9 +1,9 @@
-// One loaded shard's sessions as a machine without I/O: messages and step results in, messages and steps out.
+// All sessions of one loaded shard as a state machine without I/O. Its inputs are messages, step results and times; its
+// outputs are messages, orders to the engine, and steps.
 //
-// Invariants: every admitted session is removed once, and its cells are freed once, by the engine order that the
-// removal leaves behind. A frame is given to the engine once. No method blocks, reads a clock or logs.
-// Not thread-safe: StageWorker guards it with one lock.
-// Source: docs/wire.md.
+// Invariants: every admitted session is removed exactly once. The removal orders the engine to close the session's
+// sequence, and this order frees its KV cells exactly once. A frame is given to the engine once. No method blocks,
+// reads a clock or logs. Not thread-safe: StageWorker guards it with one lock. Source: docs/wire.md.
 #ifndef MESHNET_SESSION_STAGE_MACHINE_H_
 #define MESHNET_SESSION_STAGE_MACHINE_H_
 
@@ -19,7 +19,7 @@
 
 namespace meshnet {
 
-// The sender of a message: the agent's bridge, or the peer whose certificate has this fingerprint.
+// The sender or the destination of a message: the agent's bridge, or the peer whose certificate has this fingerprint.
 struct Origin {
   Carrier carrier = Carrier::kBridge;
   std::string fingerprint;  // kPeer only
@@ -27,7 +27,7 @@ struct Origin {
 
 using Message = std::variant<v1::Frame, v1::EdgeMessage>;
 
-// A message and the carrier it leaves by.
+// A message to be sent, and its destination.
 struct Outgoing {
   Origin destination;
   Message message;
@@ -49,69 +49,73 @@ class StageMachine {
   // `facts` outlives the machine.
   explicit StageMachine(const ShardFacts& facts);
 
-  // Admits a session and closes an older epoch of it. Codes: ParseSessionTerms and SessionTable::Admit.
+  // Admits a session after closing an older epoch of it. Codes: those of ParseSessionTerms and SessionTable::Admit.
   Result<std::shared_ptr<Session>> Open(const v1::SessionSpec& spec, TimePoint now);
 
-  // Ends the session's epoch and older ones; idempotent. Returns whether it was open.
+  // Closes the session if its open epoch is `epoch` or an older one, and remembers these epochs as closed; idempotent.
+  // Returns whether the session was open.
   bool Close(const SessionId& session, std::uint32_t epoch, TimePoint now);
 
-  // Ends every session and tells the Gateway this failure.
+  // Ends every session and reports this failure to the Gateway.
   void FailAll(const Status& status, TimePoint now);
 
-  // Takes a message. If the status is not ok, disconnect the sender; a failure of one session only is handled inside.
+  // Handles a message. If the status is not ok, the caller must disconnect the sender. A failure that concerns only one
+  // session ends that session, and the status is ok.
   Status Receive(const Origin& origin, v1::Frame&& frame, TimePoint now);
   Status Receive(const Origin& origin, v1::EdgeMessage&& message, TimePoint now);
 
-  // The link to a peer broke: sessions with an edge to it fail with kStageLost.
+  // Handles a broken link to a peer: sessions with an edge to it fail with kStageLost.
   void LosePeer(const std::string& fingerprint, const std::string& why, TimePoint now);
 
-  // The agent's bridge is there (again): token events that were not acknowledged are sent again.
+  // Handles a new bridge of the agent: token events that were not acknowledged are sent again.
   void AttachBridge();
 
-  // Whether the compute thread has an order or a step to run.
+  // Whether the compute thread has an order (to open or close a sequence) or a step to run.
   bool HasWork() const { return !orders_.empty() || queue_.HasReady(); }
-  // Whether a session has rows for a step.
+  // Whether a session has rows that a step can take now.
   bool HasReady() const { return queue_.HasReady(); }
   std::size_t ready_sessions() const { return queue_.CountReady(); }
 
-  // Sequences that the engine has to open and close before the next step, in order; answer each kClose with Released.
+  // Takes the orders to open and close sequences, which the engine must run in this order before the next step. Call
+  // Released for each kClose that it has run.
   std::vector<EngineOrder> TakeOrders() { return std::exchange(orders_, {}); }
   std::uint64_t orders_given() const { return orders_given_; }
   void Released(const EngineOrder& order, bool is_usable) { table_.Release(order.sequence, order.kv_cells, is_usable); }
 
-  // The compute thread waits for the machine's turn from now until TakeStep. Sessions whose rows are ready meanwhile
-  // fail with kStepTimeout if they have waited for a step deadline.
+  // Notes that the compute thread waits for the machine's compute turn from now until TakeStep. If a session's rows are
+  // ready and wait for the turn for the session's step deadline, the session fails with kStepTimeout.
   void AwaitTurn(TimePoint now) { turn_awaited_at_ = now; }
 
-  // Whether a decoding session has no rows here now because they are on another stage or on their way. A session that
-  // has stood still for long does not count.
+  // Whether the next row of a decoding session is on another stage or on its way to this one. A session that has not
+  // decoded for several seconds does not count.
   bool AwaitsRows(TimePoint now) const;
 
-  // Whether a session draws one token after the other. If its prompt may still be under way on a later stage it does
-  // not count: that stage would mistake it for another worker's session.
+  // Whether a session is decoding and this stage has computed a decode row of it. Before that row, a later stage on
+  // this machine may still compute the session's prompt; it would take the session for another one that decodes, and
+  // cut the prompt.
   bool IsSomebodyStreaming(TimePoint now) const;
 
-  // The rows of the next step; empty if none is ready. One step runs at a time. others_decode: sessions of another
-  // worker that takes turns with this one are decoding.
+  // Takes the rows of the next step from the queue; empty if none is ready. One step runs at a time. `others_decode`:
+  // whether sessions of other workers on this machine are decoding.
   std::vector<StepItem> TakeStep(TimePoint now, bool others_decode = false);
   void CommitStep(std::vector<StepItem>&& items, TimePoint now);
 
-  // Applies deadlines that have passed; returns the latest time for the next call.
+  // Fails the sessions whose deadlines have passed; returns the latest time for the next call.
   TimePoint Tick(TimePoint now);
 
-  // After an input, no new deadline can pass sooner than this.
+  // The shortest time between an input and a deadline that this input can set.
   std::chrono::milliseconds shortest_term() const { return shortest_term_; }
 
   std::vector<Outgoing> TakeOutgoing() { return std::exchange(outgoing_, {}); }
 
-  // Whether an open session has an edge to the peer.
+  // Whether an open session has an edge to the peer with this fingerprint.
   bool Knows(const std::string& fingerprint) const;
 
   SessionTable& table() { return table_; }
   const SessionTable& table() const { return table_; }
   const StageCounters& counters() const { return counters_; }
 
-  // Frames and tensor bytes that wait for the engine or are in assembly.
+  // Counts the frames that wait for the engine, and the tensor bytes that have arrived and are not computed yet.
   void CountQueued(std::uint32_t* frames, std::uint64_t* bytes) const;
 
  private:
@@ -120,28 +124,30 @@ class StageMachine {
   void Order(EngineOrder order);
   void Remove(const SessionPointer& session, TimePoint now);
   void Fail(const SessionPointer& session, const Status& status, std::uint32_t stage_at_fault, TimePoint now);
-  // Finds the open session that a message belongs to. Null if there is none; then the sender is told so if `answer`.
+  // Finds the open session that a message belongs to. Null if there is none; if `answer`, the sender is then told that
+  // the session is not open.
   SessionPointer FindFor(const Origin& origin, const std::string& session, std::uint32_t epoch, Edge edge, bool answer);
   bool MayUse(const Session& session, const Origin& origin, Edge edge, bool sent_by_receiver) const;
   Status RefuseEdge(const Origin& origin, const SessionPointer& session, Edge edge, TimePoint now);
   void Deliver(const SessionPointer& session, Edge edge, v1::Frame&& frame, TimePoint now);
   void TakeAck(const SessionPointer& session, Edge edge, std::uint64_t seq, TimePoint now);
 
-  // Largest number of prompt rows in a step; kMaxRows if no session is decoding.
+  // Largest number of prompt rows in the next step; kMaxRows if no session is decoding, neither here nor on another
+  // worker (`others_decode`).
   std::uint32_t PromptRows(TimePoint now, bool others_decode) const;
   void NoteForBudget(const std::vector<StepItem>& items);
   void CommitItem(StepItem* item, TimePoint now);
   void SendDownstream(const SessionPointer& session, StepItem* item, TimePoint now);
   void CommitToken(const SessionPointer& session, StepItem* item, TimePoint now);
-  // Sends the held token to the head if window and credit allow.
+  // Sends the held token to the head if the token window and the ring's window have room.
   void ReleaseToken(const SessionPointer& session, TimePoint now);
   void Acknowledge(const Session& session, Edge edge);
 
   void SendFrame(const SessionPointer& session, v1::Frame&& frame, TimePoint now);
   v1::EdgeMessage EdgeMessageOn(const Session& session, Edge edge) const;
   Origin CarrierOf(const Session& session, Edge edge) const;
-  // Since when a session's rows have waited for nothing but the compute turn; none if they wait for something else or
-  // do not wait.
+  // Since when a session's ready rows have waited for nothing but the compute turn; empty if they are not ready or the
+  // compute thread does not wait for the turn.
   std::optional<TimePoint> TurnAwaitedSince(const Session& session) const;
   std::optional<TimePoint> CheckDeadlines(const SessionPointer& session, TimePoint now);
 

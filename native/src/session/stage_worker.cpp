@@ -46,7 +46,7 @@ StageWorker::~StageWorker() {
 
 void StageWorker::Dispatch(std::unique_lock<std::mutex> lock, bool later) {
   std::vector<Outgoing> outgoing = machine_.TakeOutgoing();
-  // Enqueued under the lock, so that two threads cannot swap the order of a session's frames.
+  // Messages are enqueued under the lock, so that two threads cannot swap the order of a session's frames.
   bool is_for_peer = false;
   for (Outgoing& message : outgoing) {
     is_for_peer = is_for_peer || message.destination.carrier == Carrier::kPeer;
@@ -96,8 +96,8 @@ void StageWorker::ComputeLoop() {
     const bool has_next = machine_.HasReady();
     Dispatch(std::move(lock), has_next);
     const TimePoint sent_at = Now();
-    // The turn is kept until here: sending beside another worker's step, which fills all cores, would take as long as
-    // that step.
+    // The turn is kept until the messages are sent: beside another worker's step, which fills all cores, sending would
+    // take as long as that step.
     if (has_turn) turn_->End();
     if (observer_ != nullptr) observer_->StepSent(sent_at);
     lock = std::unique_lock(mutex_);

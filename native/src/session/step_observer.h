@@ -1,5 +1,5 @@
-// The interface by which meshnet-worker-measure sees the steps of a loaded shard (measure/shard_captures.h). The
-// shipped worker has no implementation.
+// The interface through which meshnet-worker-measure observes the steps of a loaded shard (implemented in
+// measure/shard_captures.h). The shipped worker has no implementation.
 #ifndef MESHNET_SESSION_STEP_OBSERVER_H_
 #define MESHNET_SESSION_STEP_OBSERVER_H_
 
@@ -16,25 +16,26 @@ namespace meshnet {
 struct SessionTerms;
 struct StepItem;
 
-// Every method but Close: compute thread only.
+// Called on the compute thread only, except Close.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
 
-  // Adds the logits, [vocab_size], from which the token at `position` is drawn.
+  // Records the logits, [vocab_size], from which the token at `position` is sampled.
   virtual void AddLogits(const SessionTerms& terms, std::uint64_t position, std::span<const float> row) = 0;
 
-  // Adds a step that the engine has run and that is not committed yet, with the marks of its parts.
+  // Records a step that the engine has run and whose results are not committed yet. `marks` are the ends of the step's
+  // parts (ShardEngine::marks).
   virtual void AddStep(std::span<const StepItem> items, std::span<const StepMark> marks) = 0;
 
-  // The messages of the added step were serialised and handed to the transport at this time.
+  // Records the time at which the compute thread had handed on all messages of the step of the last AddStep.
   virtual void StepSent(std::chrono::steady_clock::time_point at) = 0;
 
-  // The shard is being unloaded. Any thread.
+  // Called when the shard is being unloaded, on any thread.
   virtual void Close() = 0;
 };
 
-// Makes the observer of a shard that is being loaded. If empty, steps are not observed.
+// Makes the observer of a shard that is being loaded. If the function is empty, steps are not observed.
 using StepObserverFactory = std::function<std::shared_ptr<StepObserver>()>;
 
 }  // namespace meshnet

@@ -71,8 +71,8 @@ void StepQueue::Take(bool prefill, std::uint32_t rows_max, std::size_t frames_ma
     const bool is_alone = prefill && filling->keeps_exact_alone && session.terms().is_exact;
     if (is_alone && !filling->picked.empty()) return;
     const std::uint32_t rows = session.RowsToTake(filling->prompt_rows, filling->now);
-    // The rest of the step is for prompts that fit: a small piece of a long prompt costs a pass over the weights of its
-    // own.
+    // Once a step has prompt rows, only chunks that fit whole join it: a small piece of a long chunk would cost one
+    // more pass over the weights.
     if (filling->has_prompt && rows < session.pending.front().frame.rows()) return;
     // If a chunk has more rows than are worth batching, it runs alone.
     if (filling->rows > 0 && filling->rows + rows > rows_max) return;
