@@ -1,5 +1,5 @@
 // The open sessions of a loaded shard, the sequences and KV cells that are reserved for them, and the epochs that were
-// closed lately. Not thread-safe: owned by a StageMachine. Source: docs/wire.md, Frames and Failure codes (admission).
+// closed lately. Not thread-safe: owned by a StageMachine. Source: docs/wire.md, Closing and admission.
 #ifndef MESHNET_SESSION_SESSION_TABLE_H_
 #define MESHNET_SESSION_SESSION_TABLE_H_
 
