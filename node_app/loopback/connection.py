@@ -134,7 +134,7 @@ class HttpConnection:
         await self.end()
 
     async def begin(self, status: int, headers: Headers) -> None:
-        """Send the head of an answer; raises ClientGoneError if the client left or does not read."""
+        """Send an answer's status line and headers; raises ClientGoneError if the client left or does not read."""
         fixed = [("Connection", "close"), ("X-Content-Type-Options", "nosniff")]
         reason = HTTPStatus(status).phrase
         await self._write(h11.Response(status_code=status, headers=[*headers, *fixed], reason=reason))

@@ -23,10 +23,10 @@ FRESH_CHARACTERS: Final = 8  # tempfile adds them to the prefix
 
 
 def shared_directory() -> Path:
-    """Create this user's directory for the files that all nodes of the machine share, and return it.
+    """Return the directory of the files that all of this user's nodes on the machine share; create it if it is missing.
 
     Raises:
-        StateError: another user owns it, or it cannot be created.
+        StateError: it belongs to another user, is a symbolic link, or cannot be created.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     user = os.getuid() if hasattr(os, "getuid") else 0

@@ -40,7 +40,7 @@ _PROBLEMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Errands:
-    """The running errand and the result of the last one.
+    """The running errand (a request to pause, resume or quit the node) and the result of the last one.
 
     Attributes:
         running: the errand that was sent and is not done; QUIT is done when the agent is gone.

@@ -43,14 +43,15 @@ class View:
     """Contents of window and icon.
 
     Attributes:
+        mood: the state as the icon shows it.
         headline: the state in a few words.
         detail: one or two sentences about the state; empty if there is nothing to add.
         rows: the table of figures, always with the same labels in the same order; empty if the agent's status is
             unknown.
         can_pause, can_resume: whether the node may be asked to pause or to resume now; at most one of them is True.
-        can_quit_node: an agent answers and could be asked to quit.
+        can_quit_node: whether the agent answers, so that it may be asked to quit.
         needs_start: whether to show the command that starts a node.
-        problem: why the last errand failed; empty if it did not.
+        problem: why the last request to pause, resume or quit failed; empty if it did not.
         tooltip: the icon's tool tip; without text from other programs, since some desktops would read that as markup.
     """
 

@@ -1,4 +1,4 @@
-"""Follows a running worker's status and probes it if it is idle.
+"""Follows a running worker's status and, if the worker is idle, lets it compute one row to see that it still can.
 
 Invariants: every wait for a status or a probe has a deadline (`HealthLimits`), so a stopped or deadlocked worker is
 noticed without its help. Cancelling ends the watch and its probe.

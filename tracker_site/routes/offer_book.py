@@ -41,7 +41,12 @@ INLINE_OFFERS_MAX: Final = 500
 
 @dataclass(slots=True)
 class _Entry:
-    """One index, the monotonic time at which the reading of its offers began, and the seconds for which it is used."""
+    """One index of offers.
+
+    Attributes:
+        begun_s: monotonic time at which the reading of its offers began.
+        fresh_s: seconds from then on for which the index is used.
+    """
 
     index: OfferIndex
     begun_s: float

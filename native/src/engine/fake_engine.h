@@ -14,8 +14,8 @@ namespace meshnet {
 
 class FakeEngine : public ShardEngine {
  public:
-  // Makes the engine at once and calls the observer with 0, then with 1. kLayersOutOfRange, kInvalidArgument (a size or
-  // a limit is out of range), kCancelled (the observer returned false).
+  // Makes the engine at once and calls the observer with 0, then with 1. Fails with kLayersOutOfRange, with
+  // kInvalidArgument if a size or a limit is out of range, and with kCancelled if the observer returns false.
   static Result<std::unique_ptr<ShardEngine>> Load(const LoadPlan& plan, const LoadObserver& observer);
 
   const ShardFacts& facts() const override { return facts_; }

@@ -11,8 +11,8 @@
 namespace meshnet {
 
 // Reads a GGUF file's header from beginning to end without holding it in memory, and checks its counts and lengths, but
-// not its meaning. The caller has checked the magic. kFileMissing, kTruncated (the header is cut off), kNotGguf (a
-// count or a length is larger than any model's).
+// not its meaning. The caller has checked the magic. Fails with kFileMissing, with kTruncated if the header is cut
+// off, and with kNotGguf if a count or a length is larger than any model's.
 Status CheckGgufLimits(const std::string& path);
 
 }  // namespace meshnet

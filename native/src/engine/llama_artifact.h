@@ -21,8 +21,8 @@ struct LlamaArtifact {
 };
 
 // Reads the header of a GGUF file, or of the first part of a split one, and checks that every part is long enough for
-// the tensors that its header names. kFileMissing, kNotGguf, kTruncated, kUnsupportedArchitecture (the message names
-// the architecture).
+// the tensors that its header names. Fails with kFileMissing, kNotGguf, kTruncated, or kUnsupportedArchitecture, whose
+// message names the architecture.
 Result<LlamaArtifact> InspectArtifact(const std::string& path);
 
 }  // namespace meshnet

@@ -14,8 +14,9 @@
 
 namespace meshnet {
 
-// Loads the plan's layers from a GGUF file. Any thread; blocks during the load. kFileMissing, kNotGguf, kTruncated,
-// kUnsupportedArchitecture, kLayersOutOfRange, kInvalidArgument, kCancelled (the observer returned false), kLoadFailed.
+// Loads the plan's layers from a GGUF file. Any thread; blocks during the load. Fails with kCancelled if the
+// observer returns false, and otherwise with kFileMissing, kNotGguf, kTruncated, kUnsupportedArchitecture,
+// kLayersOutOfRange, kInvalidArgument or kLoadFailed.
 // If the plan asks for rewind states and the model's memory cannot be truncated at every position, the engine is
 // wrapped to keep them (rewinding_engine.h). If the plan asks for a profile, `profile` marks the parts of steps, and a
 // null `profile` is refused with kInvalidArgument.

@@ -21,7 +21,8 @@ Status Wrong(std::string_view name) {
   return {Code::kNotGguf, "no model can be computed with this file's " + Quoted(name)};
 }
 
-// Looks up numbers in a model's header by their keys without the architecture's prefix.
+// Looks up numbers in a model's header. The caller names a key without the architecture's prefix (`block_count`); the
+// prefix (`llama.`) is added here.
 struct Figures {
   const gguf_context* header;
   const std::string& architecture;

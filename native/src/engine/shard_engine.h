@@ -126,10 +126,10 @@ class ShardEngine {
   virtual Status Open(SequenceId sequence) = 0;
 
   // Runs the slices as one batch and fills `results` with one result for each. A slice that breaks a rule is not run
-  // and fails alone: kUnknownSession, kWrongShape, kWrongSize, kMissingTokenIds, kBadTokenId, kWrongPosition,
-  // kContextFull, kNotFinite. A slice that gives a value that is not finite fails alone too (kNotFinite). If the
-  // returned status is not ok, all slices fail: kEngineFailed, or kMessageTooLarge if they have or want logits for more
-  // rows than a step takes.
+  // and fails alone, with kUnknownSession, kWrongShape, kWrongSize, kMissingTokenIds, kBadTokenId, kWrongPosition,
+  // kContextFull or kNotFinite. A slice that gives a value that is not finite fails alone too (kNotFinite). If the
+  // returned status is not ok, all slices fail: with kMessageTooLarge if they have more rows, or want logits of more
+  // rows, than a step takes, and otherwise with kEngineFailed.
   virtual Status Step(std::span<const StepSlice> slices, std::vector<StepResult>* results) = 0;
 
   // Truncates a sequence to `length` rows; later steps run as if it had never been longer. If it has fewer rows
@@ -137,14 +137,15 @@ class ShardEngine {
   // code the sequence is of no more use: close it.
   virtual Status Rewind(SequenceId sequence, std::uint64_t length) = 0;
 
-  // Saves the part of a sequence's memory that `scope` names. kUnknownSession, kNotReady (its cells are quarantined),
-  // kEngineFailed.
+  // Saves the part of a sequence's memory that `scope` names. Fails with kUnknownSession if the sequence is not
+  // open, with kNotReady if its cells are quarantined, and with kEngineFailed if llama.cpp cannot save it.
   virtual Result<SequenceState> Save(SequenceId sequence, StateScope scope) = 0;
 
   // Restores an open sequence to a saved state. A kNotTruncated state fits only the sequence that it was saved from,
-  // and only if that sequence never became shorter than the state in between. kUnknownSession, kWrongPosition (the
-  // state is kNotTruncated and longer than the sequence), kContextFull, kEngineFailed (the state is not one of these
-  // layers; close the sequence).
+  // and only if that sequence never became shorter than the state in between. Fails with kUnknownSession if the
+  // sequence is not open, with kWrongPosition if the state is kNotTruncated and longer than the sequence, with
+  // kContextFull if no cells are left, and with kEngineFailed if the state is not one of these layers; close the
+  // sequence then.
   virtual Status Restore(SequenceId sequence, const SequenceState& state) = 0;
 
   // Ends a sequence and frees its cells; idempotent.

@@ -1,9 +1,10 @@
 // The queue of items to be written on one stream of gRPC's callback API, which allows one write at a time. It also
 // tells the owner when to finish the stream.
 //
-// Thread-safe. After Finish, no read or write may be started on a stream. So EndWrite, Release and Close return true,
-// which means "call Finish now", only once in all: when the queue is closed and no thread is about to start a read or a
-// write. Such threads count as holds: a write from BeginWrite to EndWrite, a read callback from Hold to Release.
+// Thread-safe. No read or write may start on a stream after Finish, so Finish has to wait for every hold. A hold lasts
+// from BeginWrite to EndWrite for a write, and from Hold to Release for a read callback. If EndWrite, Release or Close
+// returns true, the queue is closed and the last hold has ended: the caller must call Finish now. This happens once in
+// the life of an outbox.
 #ifndef MESHNET_LINK_STREAM_OUTBOX_H_
 #define MESHNET_LINK_STREAM_OUTBOX_H_
 

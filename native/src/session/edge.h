@@ -34,8 +34,8 @@ class ReceivingEdge {
 
   // Takes the next frame or part from the carrier; the caller has checked it with CheckFrame. Returns kDelivered if a
   // frame is complete, and moves it into `whole`; kKept if more parts must follow; kRepeated if the frame or part was
-  // received before; kFailed if the session must end, and sets `failure` (kSequenceGap, kMessageTooLarge,
-  // kWindowExceeded, kMalformed).
+  // received before; kFailed if the session must end, and sets `failure` to kSequenceGap,
+  // kMessageTooLarge, kWindowExceeded or kMalformed.
   Arrival Receive(v1::Frame&& frame, v1::Frame* whole, Status* failure);
 
   // Frees the window's space of all delivered frames up to `seq`, since the engine has computed them.

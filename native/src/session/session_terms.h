@@ -67,8 +67,9 @@ struct SessionTerms {
   std::uint64_t PackedRowsBytes(Edge edge, std::uint32_t rows, std::uint32_t elements_per_row) const;
 };
 
-// Checks a spec against the loaded shard and returns its terms. kMalformed, kContractMismatch, kBadTokenId,
-// kContextFull.
+// Checks a session's spec against the loaded shard and returns the session's terms. kMalformed if a field is missing or
+// out of range; kContractMismatch if the route's contract, recipe, layers or codecs do not fit the shard; kBadTokenId
+// if a token id is outside the vocabulary; kContextFull if the prompt is longer than the context.
 Result<SessionTerms> ParseSessionTerms(const v1::SessionSpec& spec, const ShardFacts& facts);
 
 }  // namespace meshnet

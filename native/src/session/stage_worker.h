@@ -50,8 +50,8 @@ class StageWorker {
   void FillStatus(v1::StatusReply* reply) const;
 
   // Runs the request's rows in a sequence of their own and waits for the reply until `deadline` has passed.
-  // kTooManySessions if no sequence is free, kStepTimeout, kNotReady if the shard is unloaded meanwhile, and the codes
-  // of RunProbe.
+  // Fails with kTooManySessions if no sequence is free, with kStepTimeout after `deadline`, with kNotReady if the shard
+  // is unloaded meanwhile, and as RunProbe does.
   Result<v1::ProbeReply> Probe(const v1::ProbeRequest& request, std::chrono::milliseconds deadline);
 
   static constexpr std::chrono::milliseconds kReleaseWait{1000};

@@ -23,7 +23,7 @@ _CONTROL_PATTERN: Final = re.compile("(" + "|".join(map(re.escape, CONTROL_TOKEN
 
 
 class ByteVocabulary(Vocabulary):
-    """A vocabulary of 260 tokens that needs no model file and no library."""
+    """A vocabulary of 256 bytes and four control tokens, which needs no model file and no library."""
 
     def __init__(self, context_length: int, *, chat_template: str | None = None) -> None:
         super().__init__(
