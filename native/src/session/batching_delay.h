@@ -17,13 +17,14 @@ class BatchingDelay {
   // Largest number of steps without a delay that follow a delay in which no rows arrived.
   static constexpr std::uint32_t kMaxSkipped = 64;
 
-  // Whether to delay this step. Call once for each step that could be delayed. After a delay, call Note.
+  // Whether to delay this step. Call once for each step that could be delayed. If it was delayed, call Note afterwards.
   bool IsWorthwhile() {
     if (skips_left_ == 0) return true;
     --skips_left_;
     return false;
   }
 
+  // Records a delay; `has_come` says whether rows arrived during it.
   void Note(bool has_come) {
     skips_ = has_come ? 0 : std::clamp(2 * skips_, 1u, kMaxSkipped);
     skips_left_ = skips_;

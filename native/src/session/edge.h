@@ -75,11 +75,11 @@ class SendingEdge {
   // `seq` was never sent.
   Status Acknowledge(std::uint64_t seq, TimePoint now);
 
-  // Since when frames are in flight and none has been acknowledged; empty if none is in flight.
+  // Since when the frames in flight have waited for an acknowledgement (progress_at); empty if none is in flight.
   std::optional<TimePoint> waiting_since() const;
 
-  // The time of the last acknowledgement of a frame in flight, or of a later frame that was sent while none was in
-  // flight.
+  // The later of two times: of the last acknowledgement of a frame in flight, and of the last frame that was sent while
+  // no other was in flight.
   TimePoint progress_at() const { return progress_at_; }
 
  private:

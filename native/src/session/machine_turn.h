@@ -60,7 +60,7 @@ class MachineTurn : public ComputeTurn {
   // The state of the semaphores, for tests and reports. Any thread may call Look; the state may change at once.
   struct View {
     pid_t holder = 0;          // 0: the turn is free
-    bool place_taken = false;  // a worker is next, or computes because the holder is stopped
+    bool place_taken = false;  // a worker is next in turn, or computes because the turn's holder is stopped
     int queued = 0;            // processes that wait for the place
   };
   View Look() const;

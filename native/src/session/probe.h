@@ -11,9 +11,9 @@ namespace meshnet {
 
 // Computes the request's rows in `sequence`, which must be free, and closes it again. Compute thread only. The rows run
 // in one step, or in steps of `step_rows`. The outputs are the hidden rows, or on the tail the logits of every row. The
-// reply holds their SHA-256 and, if the request has `want_outputs`, the outputs. Without it, the tail computes only the
-// logits of each step's last row. Fails with kWrongShape, kWrongDtype or kWrongSize if the rows do not fit the
-// shard, and as the engine's Open and Step do (kNotFinite if a row is not finite).
+// reply holds the outputs' SHA-256 and, if the request has `want_outputs`, the outputs. If it has not, the tail
+// computes only the logits of each step's last row. Fails with kWrongShape, kWrongDtype or kWrongSize if the rows do
+// not fit the shard, and as the engine's Open and Step do (kNotFinite if a row is not finite).
 Result<v1::ProbeReply> RunProbe(ShardEngine* engine, SequenceId sequence, const v1::ProbeRequest& request);
 
 }  // namespace meshnet

@@ -1,11 +1,11 @@
 // The prompt budget: how many prompt rows a step takes while other sessions wait for their next token.
 //
 // If a prompt chunk is computed whole, every decoding session waits until all of its rows are done. So while a session
-// decodes, prompt steps alternate with decode steps, and a prompt step is short. For each session with a new prompt, it
-// takes less time than one more decode step of all sessions together. So one new prompt at most doubles the time
-// between the tokens of the others; with many new prompts, prompt steps are longer, so that these prompts do not wait
-// for a few decoding sessions. The time that rows take is measured from the steps themselves. Not thread-safe: owned by
-// a StageMachine.
+// decodes, prompt steps alternate with decode steps and are short. If n sessions have a new prompt, a prompt step and
+// the decode step after it take together less time than 1 + n decode steps of all sessions, the n included. So during
+// one new prompt, the time between the others' tokens is at most twice the time once that session decodes too. With
+// many new prompts, prompt steps are longer, so that these prompts do not wait for a few decoding sessions. The time
+// that rows take is measured from the steps themselves. Not thread-safe: owned by a StageMachine.
 #ifndef MESHNET_SESSION_PROMPT_BUDGET_H_
 #define MESHNET_SESSION_PROMPT_BUDGET_H_
 
@@ -28,7 +28,7 @@ class PromptBudget {
   void Note(bool is_prompt, std::uint32_t rows, std::uint32_t compute_us);
 
   // Number of prompt rows in the next step while `decoding` sessions wait for tokens and `newcomers` sessions (at least
-  // 1) wait for their prompts to be computed. The rows take about `longest_us` microseconds at most, but are at least
+  // 1) wait for their prompts to be computed: as many as take about `longest_us` microseconds at most, but at least
   // kRowsMin.
   std::uint32_t rows(std::uint32_t decoding, std::uint32_t newcomers, double longest_us) const;
 

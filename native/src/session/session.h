@@ -87,9 +87,9 @@ class Session {
   std::uint32_t gone_stage = 0;           // that neighbour's stage
   std::uint64_t length = 0;               // rows that the engine has computed
   bool prompt_done = false;               // the prompt's last chunk was queued
-  TimePoint heard_at;
-  std::optional<TimePoint> decoded_at;  // end of the last step with rows that cause a token
-  bool is_streaming = false;            // this stage has computed a decode row of the session
+  TimePoint heard_at;                     // time of the last message or step, or of the opening
+  std::optional<TimePoint> decoded_at;    // end of the last step with rows that cause a token
+  bool is_streaming = false;              // this stage has computed a decode row of the session
 
  private:
   Status CheckRoute(const v1::Frame& frame) const;

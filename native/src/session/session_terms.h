@@ -27,7 +27,7 @@ struct EdgeTerms {
   Carrier carrier = Carrier::kBridge;
   std::string peer_address;      // host:port to connect to if `dial`
   std::string peer_fingerprint;  // SHA-256 of the peer's certificate, 32 bytes; kPeer only
-  bool dial = false;
+  bool dial = false;             // whether this worker makes the connection; kPeer only
   Window window;
   v1::Codec codec = v1::CODEC_RAW;  // how a seam's rows are packed
 };
@@ -62,8 +62,9 @@ struct SessionTerms {
   // The terms of an edge; null if the session has no such edge on this stage.
   const EdgeTerms* Find(Edge edge) const;
 
-  // The codec of an edge's rows (raw if this stage has no such edge), and the bytes that rows take when packed with it.
+  // The codec of an edge's rows; raw if this stage has no such edge.
   v1::Codec CodecOf(Edge edge) const;
+  // Bytes that f32 rows take when packed with the edge's codec.
   std::uint64_t PackedRowsBytes(Edge edge, std::uint32_t rows, std::uint32_t elements_per_row) const;
 };
 

@@ -36,9 +36,9 @@ struct Outgoing {
 // Counters since the shard was loaded.
 struct StageCounters {
   std::uint64_t frames_received = 0;
-  std::uint64_t frames_repeated = 0;
-  std::uint64_t frames_stray = 0;
-  std::uint64_t frames_refused = 0;
+  std::uint64_t frames_repeated = 0;  // received before, so they were dropped
+  std::uint64_t frames_stray = 0;     // of sessions and epochs that are not open
+  std::uint64_t frames_refused = 0;   // that failed a check
   std::uint64_t steps = 0;
   std::uint64_t rows = 0;
   std::uint64_t compute_us = 0;
@@ -90,9 +90,9 @@ class StageMachine {
   // decoded for several seconds does not count.
   bool AwaitsRows(TimePoint now) const;
 
-  // Whether a session is decoding and this stage has computed a decode row of it. Before that row, a later stage on
-  // this machine may still compute the session's prompt; it would take the session for another one that decodes, and
-  // cut the prompt.
+  // Whether a session is decoding and this stage has computed a decode row of it. If so, the machine's other workers
+  // are told to cut their prompts. A session does not count before its first decode row, because another worker of this
+  // machine may be a later stage that still computes the session's own prompt and would cut it.
   bool IsSomebodyStreaming(TimePoint now) const;
 
   // Takes the rows of the next step from the queue; empty if none is ready. One step runs at a time. `others_decode`:

@@ -28,7 +28,7 @@ class StepObserver {
   // parts (ShardEngine::marks).
   virtual void AddStep(std::span<const StepItem> items, std::span<const StepMark> marks) = 0;
 
-  // Records the time at which the compute thread had handed on all messages of the step of the last AddStep.
+  // Records when the compute thread had handed on all messages of a step, which the last AddStep has recorded.
   virtual void StepSent(std::chrono::steady_clock::time_point at) = 0;
 
   // Called when the shard is being unloaded, on any thread.

@@ -45,7 +45,7 @@ class StepQueue {
   struct Filling {
     std::uint32_t prompt_rows = 0;  // prompt rows that the step may still take
     bool has_prompt = false;
-    bool keeps_exact_alone = false;  // exact chunks run alone: their bits depend on the rows of a step
+    bool keeps_exact_alone = false;  // a chunk of an exact route runs alone: its bits depend on the rows of a step
     TimePoint now;
     std::uint32_t rows = 0;
     std::vector<PickedRows> picked;
