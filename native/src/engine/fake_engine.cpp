@@ -27,7 +27,7 @@ constexpr std::uint32_t kMaxWidth = 1u << 16;
 constexpr std::uint32_t kMaxSessions = 1024;
 constexpr std::uint32_t kMaxContextLength = 1u << 20;
 
-// The largest value that a row may hold: 65520, the largest integer below the modulus, as the coarsest codec rounds it.
+// The largest value that a row may hold: bf16 rounds 65520, the largest integer below the modulus, to this.
 constexpr float kMaxTaken = 65536.0f;
 
 // Whether a layer of this engine can have given this value: an integer below the modulus, which a codec may have

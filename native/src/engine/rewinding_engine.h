@@ -3,9 +3,9 @@
 //
 // It saves the state of a sequence about every SequenceHistory::kRowsApart rows and keeps the rows that follow. A
 // rewind restores the newest state at or before its position and computes the rows from there up to the position again.
-// It can reach every position among the newest kRowsApart rows, as far as they came after the prompt; inside the
-// prompt, and further back, only some. Bounds: the states of a shard take at most kMaxStateBytes. A state that does not
-// fit is not kept, and rewinds that need it are refused. Threads: as for the wrapped engine. The reasons are in
+// It can reach every position among the newest kRowsApart rows that came after the prompt. Inside the prompt, and
+// further back, it can reach only some. Bounds: the states of a shard take at most kMaxStateBytes. A state that does
+// not fit is not kept, and rewinds that need it are refused. Threads: as for the wrapped engine. The reasons are in
 // docs/adr/0020-states-to-go-back-to.md.
 #ifndef MESHNET_ENGINE_REWINDING_ENGINE_H_
 #define MESHNET_ENGINE_REWINDING_ENGINE_H_

@@ -1,4 +1,4 @@
-// Keeps the newest saved states of one sequence, and the rows that it computed since the older of them. With these, a
+// Keeps the newest saved states of one sequence, and the rows that it computed since the oldest of them. With these, a
 // sequence can be rewound although its memory cannot be truncated at every position: a state is restored, and the rows
 // up to the wanted length are computed again.
 //
@@ -24,7 +24,8 @@ class SequenceHistory {
   // The most rows that are kept: twice kRowsApart for each state, since a state can be saved only after a whole slice.
   static constexpr std::uint32_t kMaxRows = kStates * 2 * kRowsApart;
 
-  // How to reach a length: restore `state`, then compute `slices` in order. They are cut as they were the first time.
+  // How to reach a length: restore `state`, then compute `slices` in order. They have the rows of the slices that were
+  // computed the first time, except that the last one may be shorter.
   struct Way {
     const SequenceState* state = nullptr;  // null if the way begins with an empty sequence
     std::vector<StepSlice> slices;         // name sequence 0 and want no logits; valid until the history changes

@@ -84,7 +84,7 @@ struct StepSlice {
   std::span<const std::uint32_t> logits_rows;  // ascending indices of the rows whose logits the tail is to give
 };
 
-// What a step gave for one of its slices. If `status` is not ok, the slice's sequence is of no more use: close it.
+// The result of a step for one of its slices. If `status` is not ok, close the slice's sequence: it is of no more use.
 struct StepResult {
   Status status;
   std::span<const float> hidden;  // [rows, output_width]; empty on the tail
@@ -144,8 +144,8 @@ class ShardEngine {
   // Restores an open sequence to a saved state. A kNotTruncated state fits only the sequence that it was saved from,
   // and only if that sequence never became shorter than the state in between. Fails with kUnknownSession if the
   // sequence is not open, with kWrongPosition if the state is kNotTruncated and longer than the sequence, with
-  // kContextFull if no cells are left, and with kEngineFailed if the state is not one of these layers; close the
-  // sequence then.
+  // kContextFull if no cells are left, and with kEngineFailed if the state was not saved from the same layers; after
+  // kEngineFailed, close the sequence.
   virtual Status Restore(SequenceId sequence, const SequenceState& state) = 0;
 
   // Ends a sequence and frees its cells; idempotent.
@@ -172,7 +172,7 @@ std::string ContractDigest(const LoadPlan& plan, const v1::BoundaryContract& con
 
 // Name of the tensor that crosses a seam. All served architectures have only this one.
 inline constexpr std::string_view kHiddenTensor = "hidden";
-// Appends to the inputs or outputs of a contract that tensor, of type f32 and this width.
+// Appends the hidden tensor, of type f32 and this width, to `specs`, the inputs or outputs of a contract.
 void AddHiddenSpec(std::uint32_t elements_per_row, google::protobuf::RepeatedPtrField<v1::TensorSpec>* specs);
 
 }  // namespace meshnet
