@@ -93,8 +93,9 @@ class PeerLinks : public LinkStream::Receiver {
   void MessagesReceived(const std::shared_ptr<LinkStream>& stream, std::vector<Message>&& messages) override;
   void StreamEnded(const std::shared_ptr<LinkStream>& stream, const std::string& why) override;
 
-  // The caller holds mutex_. Streams that the caller must close once it has released mutex_ are appended to `doomed`.
   using Streams = std::vector<std::shared_ptr<LinkStream>>;
+  // Call the functions from here to HelloMessage with mutex_ held. They append to `doomed` the streams that the caller
+  // must close once it has released mutex_. Dial opens a connection's lanes and returns them.
   Streams Dial(const std::string& fingerprint, Peer* peer);
   void Adopt(const std::shared_ptr<LinkStream>& stream, const v1::Hello& hello, Streams* doomed);
   void AdmitPeer(const std::string& fingerprint, Streams* admitted, Streams* doomed);

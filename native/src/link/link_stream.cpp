@@ -5,8 +5,8 @@
 namespace meshnet {
 namespace {
 
-// The most bytes that are written as one message. Messages that queue up during a write go out together in the next
-// one, for example the frames of all sessions in a step. Prompt chunks are larger than this and travel alone.
+// Messages that queue up during a write, for example the frames of all sessions in a step, go out together in the next
+// write, up to this many bytes. A larger message, such as a prompt chunk, travels alone.
 constexpr std::size_t kBatchBytes = 64 * 1024;
 
 void MoveBody(v1::LinkMessage* from, v1::LinkItem* to) {

@@ -15,7 +15,7 @@
 namespace meshnet {
 namespace {
 
-// Seconds after which an alarm ends the process, even if a step hangs.
+// Seconds between the signal or the parent's end and an alarm that ends the process, even if a step hangs.
 constexpr unsigned kEndWithin_s = 5;
 constexpr std::chrono::milliseconds kCallsEndWithin{500};
 

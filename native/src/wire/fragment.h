@@ -29,7 +29,8 @@ class FrameAssembler {
  public:
   // Adds the next part. With the last part, moves the whole frame into `whole` and sets *complete to true, otherwise to
   // false. kSequenceGap if a part is out of order; kMalformed if its header differs from that of the first part, or its
-  // data does not follow the last part's; kMessageTooLarge if the frame has more than `limit_bytes` of tensor data.
+  // data does not begin where the part before ended; kMessageTooLarge if the frame has more than `limit_bytes` of
+  // tensor data.
   Status Add(v1::Frame&& part, std::uint64_t limit_bytes, v1::Frame* whole, bool* complete);
 
   bool assembling() const { return next_index_ > 0; }

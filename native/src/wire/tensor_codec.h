@@ -22,8 +22,8 @@ namespace meshnet {
 // Bytes of one element; 0 for an unknown type.
 std::size_t DTypeBytes(v1::DType dtype);
 
-// Bytes that `rows` rows take once packed; 0 if the codec is unknown, or if it is raw and the type is unknown. That
-// bf16 and q8_0 rows are f32, and q8_0 rows have whole blocks, is not checked here.
+// Bytes that `rows` rows take once packed; 0 if the codec is unknown, or if it is raw and the type is unknown. Does
+// not check that rows for bf16 and q8_0 are f32, nor that rows for q8_0 have whole blocks.
 std::uint64_t PackedBytes(v1::DType dtype, v1::Codec codec, std::uint32_t rows, std::uint32_t elements_per_row);
 
 // Bytes of tensor data in a frame. They count against the window of the frame's edge.
